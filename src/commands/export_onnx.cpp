@@ -9,11 +9,13 @@
 #include "kernels/error.hpp"
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
+#include "src/data/arrays/array_dataset.hpp"
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/arrays/sample_scaling.hpp"
-#include "src/data/idx_dataset.hpp"
+#include "src/data/idx_file.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
+#include "src/data/input_form.hpp"
 #include "src/onnx/model_graph.hpp"
 #include "src/onnx/write_onnx.hpp"
 
@@ -21,46 +23,43 @@ namespace flotilla {
 
 namespace {
 
-/// The samples that the network of a deck takes.
+/// The samples that the network of a checkpoint takes.
 struct SampleForm {
-  Shape shape{};                       ///< (C,H,W) of images; empty where the data do not say it
-  std::optional<ByteScaling> bytes{};  ///< Of images
+  Shape shape{};       ///< (C,H,W) of images; empty where neither checkpoint nor data say it
+  bool bytes = false;  ///< uint8
 };
 
-SampleForm form_of(const DataConfig& data) {
-  if (data.has_images())
-    return {.shape = {3, data.image_size, data.image_size}, .bytes = normalization(transform_spec(data))};
+/// Of a checkpoint that does not keep it: from the headers of the data that its deck names.
+SampleForm form_in_files(const DataConfig& data) {
+  const DataSourceConfig& source = data.validation.given ? data.validation : data.train;
+  bool compressed = false;
   if (data.kind == DataKind::idx) {
-    const std::string& images = data.validation.given ? data.validation.images : data.train.images;
-    const auto digits = open_idx_dataset(images, "", 1, {.mean = data.mean, .std = data.std});
-    return {.shape = digits->sample_shape(), .bytes = digits->scaling()};
-  }
-  if (data.has_arrays() || data.kind == DataKind::cifar) {
-    DataSourceConfig source = data.validation.given ? data.validation : data.train;
-    source.inputs = {source.path};  // no labels are needed
-    const auto arrays = open_arrays(data, source, 0, {.training = !data.validation.given});
-    return {.shape = arrays->sample_shape(), .bytes = arrays->scaling()};
+    const IdxFile idx = idx_header(source.images, IdxKind::images, compressed);
+    return {.shape = {1, idx.rows, idx.columns}, .bytes = true};
   }
   SampleForm form;
+  if (data.has_arrays() || data.kind == DataKind::cifar) {
+    const ArrayForm inputs = form_of_inputs(data, source, !data.validation.given);
+    return {.shape = sample_shape_of(inputs, data.channels_last), .bytes = inputs.type.is_byte()};
+  }
   if (data.kind == DataKind::random)
     for (const std::int64_t extent : data.shape) form.shape.append(extent);
   return form;
 }
 
-/// How the inputs are scaled: (x − mean) / std, of bytes with x / 255; empty where they are not.
-/// @param bytes the samples are known to be images of bytes
-GivenScaling scale_of(const DataConfig& data, bool bytes) {
-  if (data.has_images() || data.kind == DataKind::cifar) return {data.image_mean, data.image_std};
-  if (data.kind == DataKind::idx) return {{data.mean}, {data.std}};
-  if (!data.has_arrays()) return {};
-  if (data.input_mean.empty() && data.input_std.empty()) {
-    if (bytes || data.pixel_scale_given) return {{data.mean}, {data.std}};
-    return {};
-  }
-  GivenScaling scale{data.input_mean, data.input_std};
-  if (scale.mean.empty()) scale.mean.assign(scale.std.size(), 0.0);
-  if (scale.std.empty()) scale.std.assign(scale.mean.size(), 1.0);
-  return scale;
+SampleForm form_of(const DataConfig& data, const CheckpointState& state) {
+  if (data.has_images()) return {.shape = {3, data.image_size, data.image_size}, .bytes = true};
+  const auto kept = state.choices.find("model.inputs");
+  if (kept == state.choices.end()) return form_in_files(data);
+  return {.shape = shape_in(kept->second), .bytes = kept->second.starts_with("uint8 ")};
+}
+
+/// The scaling of images of bytes; empty for other samples.
+std::optional<ByteScaling> scaling_of_bytes(const DataConfig& data, const SampleForm& form) {
+  if (data.has_images()) return normalization(transform_spec(data));
+  ByteScaling scaling;
+  if (!form.bytes || form.shape.rank() != 3 || form.shape[0] > std::ssize(scaling.factor)) return {};
+  return SampleScaling::of_pixels(form.shape[0], scaling_of(data, true)).bytes(form.shape[0]);
 }
 
 /// What programs that use the model may want to know.
@@ -69,7 +68,7 @@ std::map<std::string, std::string> metadata_of(const Config& config, const Check
   std::map<std::string, std::string> all = {{"step", cat(state.step)}};
   const auto labels = state.choices.find("data.class_names");
   if (labels != state.choices.end() && !labels->second.empty()) all["labels"] = labels->second;
-  const GivenScaling scale = scale_of(config.data, bytes);
+  const GivenScaling scale = scaling_of(config.data, bytes || config.data.pixel_scale_given);
   if (scale.mean.empty()) return all;
   all["mean"] = fmt::format("[{}]", fmt::join(scale.mean, ", "));
   all["std"] = fmt::format("[{}]", fmt::join(scale.std, ", "));
@@ -86,19 +85,19 @@ std::string export_onnx(const ExportArguments& arguments,
   const Snapshot model = read_model(path, arguments.average);
   const Config config = load_deck({.path = path, .text = model.state.deck, .overrides = {}}).config;
   OnnxForm form{.keep_batch_norm = arguments.keep_batch_norm};
-  bool bytes = false;
+  SampleForm samples{.shape = {}, .bytes = false};
   const bool takes_rows = config.model.kind == "mlp" || config.model.has_embeddings();
-  if (!takes_rows || arguments.with_preprocessing) {
-    const SampleForm samples = form_of(config.data);
-    if (arguments.with_preprocessing && !samples.bytes)
+  if (!takes_rows || arguments.with_preprocessing || model.state.choices.contains("model.inputs"))
+    samples = form_of(config.data, model.state);
+  form.sample = samples.shape;
+  if (arguments.with_preprocessing) {
+    form.preprocessing = scaling_of_bytes(config.data, samples);
+    if (!form.preprocessing)
       throw UserError(cat("--with-preprocessing is for images, and the samples of ", path,
                           " are of data.kind = \"", config.data.kind, "\": leave it out"));
-    form.sample = samples.shape;
-    bytes = samples.bytes.has_value();
-    if (arguments.with_preprocessing) form.preprocessing = samples.bytes;
   }
   OnnxGraph graph = make_onnx_graph(config, model, form);
-  graph.metadata = metadata_of(config, model.state, bytes);
+  graph.metadata = metadata_of(config, model.state, samples.bytes);
   write_onnx(arguments.output, graph, version_line());
   return path;
 }

@@ -167,30 +167,38 @@ std::int64_t IdxFile::stored_item_bytes() const {
   return item_bytes() * width * type_bytes(type);
 }
 
-IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated) {
+IdxFile idx_header(const std::string& path, IdxKind kind, bool& compressed) {
   refuse_other_kinds(path, FileFormat::idx, wanted_file(kind));
   IdxFile idx{.path = path, .bytes = open_data_file(path), .storage = {}};
+  std::array<std::uint8_t, 16> header{};
+  const auto room = std::as_writable_bytes(std::span(header));
+  compressed = GzipReader::recognises(idx.bytes);
+  const std::size_t got = compressed ? GzipReader(idx.bytes).read(room) : idx.bytes.read_some(0, room);
+  parse_header(idx, kind, std::span(header).first(got));
+  return idx;
+}
+
+IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated) {
+  bool compressed = false;
+  IdxFile idx = idx_header(path, kind, compressed);
+  const std::int64_t wanted = idx.items * idx.stored_item_bytes();
+  const bool converts = idx.type != 8 || idx.width > 1;
+  if (!compressed && idx.bytes.size() - idx.header_bytes != wanted)
+    throw UserError(wrong_length(idx, kind, idx.bytes.size() - idx.header_bytes));
+  if (!compressed && !converts) return idx;
+
   std::optional<GzipReader> reader;
-  if (GzipReader::recognises(idx.bytes)) reader.emplace(idx.bytes);
-  std::int64_t at = 0;  // in the plain or inflated bytes
+  if (compressed) {
+    reader.emplace(idx.bytes);
+    std::array<std::byte, 16> header{};
+    reader->read(std::span(header).first(static_cast<std::size_t>(idx.header_bytes)));
+  }
+  std::int64_t at = idx.header_bytes;  // in the plain bytes
   const Source source = [&](std::span<std::byte> to) {
     const std::size_t got = reader ? reader->read(to) : idx.bytes.read_some(at, to);
     at += static_cast<std::int64_t>(got);
     return got;
   };
-  // Two zeros, type and number of extents come first: they tell how long the header is.
-  std::array<std::uint8_t, 16> header{};
-  std::size_t got = source(std::as_writable_bytes(std::span(header).first(4)));
-  const std::size_t extents = std::min<std::size_t>(header[3], 3);
-  if (got == 4) got += source(std::as_writable_bytes(std::span(header).subspan(4, 4 * extents)));
-  parse_header(idx, kind, std::span(header).first(got));
-
-  const std::int64_t wanted = idx.items * idx.stored_item_bytes();
-  const bool converts = idx.type != 8 || idx.width > 1;
-  if (!reader && idx.bytes.size() - idx.header_bytes != wanted)
-    throw UserError(wrong_length(idx, kind, idx.bytes.size() - idx.header_bytes));
-  if (!reader && !converts) return idx;
-
   const std::string folder = temporary_folder();
   const std::string purpose = cat("the ", converts ? "converted" : "inflated", " copy of ", path);
   std::optional<File> copy = File::of_handle(inflated, purpose);

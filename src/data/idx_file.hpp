@@ -30,6 +30,10 @@ struct IdxFile {
   std::int64_t stored_item_bytes() const;  ///< In the file
 };
 
+/// The header of a file that open_idx() opens: `bytes` is the file as it lies on the disk, its length is not
+/// checked. @param compressed set to whether it is a gzip file
+IdxFile idx_header(const std::string& path, IdxKind kind, bool& compressed);
+
 /// Opens a plain or a gzip file, recognised by its content. A gzip file is inflated once, and numbers of
 /// other types, which must be whole and in 0 … 255, are converted, in constant memory, into
 /// temporary_folder().

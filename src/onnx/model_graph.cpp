@@ -9,6 +9,7 @@
 #include "src/config/output_units.hpp"
 #include "src/onnx/graph_builder.hpp"
 #include "src/onnx/layer_graph.hpp"
+#include "src/train/layer_plan.hpp"
 
 namespace flotilla {
 
@@ -80,6 +81,7 @@ std::string add_end(GraphBuilder& graph, const std::string& x, const Config& con
 
 /// What the network takes: rows of an MLP, else samples of the data.
 Shape input_of(const ModelConfig& model, const Snapshot& weights, const Shape& sample) {
+  if (model.kind == "layers") return layer_input(sample);
   if (model.kind != "mlp" && !model.has_embeddings()) return sample;
   const CheckpointTensor* first = find_parameter(weights, "fc1.weight");
   if (first == nullptr)

@@ -38,9 +38,7 @@ struct OpenResidual {
 
 class Planner {
  public:
-  Planner(const ModelConfig& model, const Shape& sample) : model_(model), shape_(sample) {
-    if (sample.rank() == 2) shape_ = {1, sample[0], sample[1]};
-  }
+  Planner(const ModelConfig& model, const Shape& sample) : model_(model), shape_(layer_input(sample)) {}
 
   std::vector<PlannedLayer> plan() {
     for (index_ = 0; index_ < model_.layers.size(); ++index_) add(parse_layer(model_.layers[index_]));
@@ -203,6 +201,10 @@ class Planner {
 };
 
 }  // namespace
+
+Shape layer_input(const Shape& sample) {
+  return sample.rank() == 2 ? Shape{1, sample[0], sample[1]} : sample;
+}
 
 std::vector<PlannedLayer> plan_layers(const ModelConfig& model, const Shape& sample) {
   return Planner(model, sample).plan();

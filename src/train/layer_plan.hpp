@@ -23,8 +23,10 @@ struct PlannedLayer {
   std::int64_t shortcut_stride = 0;  ///< end: of the projection; 0: there is none
 };
 
-/// The layers of a deck of model.kind = "layers" for samples of this shape; two sizes are those of an image
-/// of one channel.
+/// A sample as layers take it: one of two sizes is an image of one channel, (1,H,W).
+Shape layer_input(const Shape& sample);
+
+/// The layers of a deck of model.kind = "layers" for samples of this shape.
 /// @throws UserError naming the deck's line and the layer that does not fit what comes before or behind it
 std::vector<PlannedLayer> plan_layers(const ModelConfig& model, const Shape& sample);
 

@@ -2,6 +2,8 @@
 // `flotilla export RUN model.onnx`: what it takes from the checkpoint, its deck and its data.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "src/commands/export.hpp"
 #include "src/config/deck.hpp"
 #include "src/data/dataset.hpp"
@@ -126,6 +128,30 @@ TEST_F(ExportOnnx, TakesTheShapeFromTheDataAndTheNamesFromTheCheckpoint) {
       metadata,
       (std::map<std::string, std::string>{
           {"labels", R"(["cat","dog","ship"])"}, {"mean", "[0.25]"}, {"std", "[0.5]"}, {"step", "12"}}));
+}
+
+TEST_F(ExportOnnx, NeedsNoDataWhereTheCheckpointKeepsTheFormOfTheInputs) {
+  const onnx::ModelProto from_data = exported(with(&ExportArguments::with_preprocessing));
+  snapshot_.state.choices["model.inputs"] = "uint8 1x4x5, (x - 63.75) / 127.5";
+  for (const char* name : {"images", "labels"}) std::filesystem::remove(folder_.path(name));
+  EXPECT_EQ(exported(with(&ExportArguments::with_preprocessing)).SerializeAsString(),
+            from_data.SerializeAsString());
+  EXPECT_EQ(text_of(exported({}).graph().input(0)), "input 1(N,1,4,5)");
+}
+
+TEST_F(ExportOnnx, ReadsHeadersOnly) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", folder_.path("missing").c_str(), 1);
+  test::save(folder_.path("images"), test::gzip(test::images(4, 4, 5)));
+  EXPECT_EQ(text_of(exported({}).graph().input(0)), "input 1(N,1,4,5)");
+
+  test::save(folder_.path("a.npz"), test::npz({test::counted("images", {}, {4, 4, 5})}, {.deflated = true}));
+  const std::string deck = digits_deck;
+  snapshot_.state.deck = std::string(deck).replace(deck.find("idx"), 3, "numpy") + "[data.train]\npath = \"" +
+                         folder_.path("a.npz") + "\"\n";
+  EXPECT_EQ(text_of(exported({}).graph().input(0)), "input 1(N,1,4,5)");
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
 }
 
 TEST_F(ExportOnnx, ScalesBytesAsTheDeckSays) {

@@ -6,6 +6,7 @@
 #include "kernels/random.hpp"
 #include "src/onnx/model_graph.hpp"
 #include "src/onnx/write_onnx.hpp"
+#include "src/train/layer_plan.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
 #include "tests/onnx/evaluate_onnx.hpp"
@@ -143,6 +144,7 @@ const std::vector<Case>& cases() {
                "linear 5"}),
        {3, 9, 8}},
       {"Averaged", layers({"conv 5 3", "relu", "global_average_pool"}), {1, 6, 6}},
+      {"Plane", layers({"conv 4 3", "relu", "flatten", "linear 5"}), {6, 7}},
       {"Rows", layers({"linear 9", "relu", "batch_norm", "linear 5"}), {6}},
   };
   return all;
@@ -191,7 +193,8 @@ TEST_P(OnnxModel, GivesTheLogitsOfTheNetworkWithAndWithoutFoldedBatchNorms) {
   const bool rows = config_.model.kind == "mlp" || config_.model.has_embeddings();
   if (!rows) {
     input.shape = {batch};
-    for (int axis = 0; axis < sample.rank(); ++axis) input.shape.push_back(sample[axis]);
+    const Shape taken = layer_input(sample);
+    for (int axis = 0; axis < taken.rank(); ++axis) input.shape.push_back(taken[axis]);
   }
 
   for (const bool keep : {false, true}) {

@@ -11,8 +11,11 @@
 #include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/npz_file.hpp"
 #include "src/data/arrays/plain_array.hpp"
+#include "src/data/arrays/streamed_array.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/file_kind.hpp"
 #include "src/data/idx_file.hpp"
+#include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
 
@@ -25,12 +28,23 @@ class IdxArrays final : public ArrayFile {
   std::vector<std::string> names() const override { return {name_}; }
   std::unique_ptr<Array> open(const std::string& /*name*/) const override {
     const bool images = name_ == "images";
-    IdxFile idx = open_idx(path_, images ? IdxKind::images : IdxKind::labels);
+    const IdxKind kind = images ? IdxKind::images : IdxKind::labels;
+    bool compressed = false;
+    IdxFile idx = idx_header(path_, kind, compressed);
     ArrayForm form{.name = cat("'", path_, "'"), .extents = {idx.items}, .type = {}, .storage = "contiguous"};
     if (images) form.extents.insert(form.extents.end(), {idx.rows, idx.columns});
-    if (!idx.storage.empty()) form.storage = idx.type == 8 ? "gzip" : "converted";
-    return make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(idx.bytes)),
-                            {.begin = idx.begin});
+    if (!compressed || idx.type != 8 || idx.width > 1) {
+      IdxFile opened = open_idx(path_, kind);
+      if (!opened.storage.empty()) form.storage = "converted";
+      return make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(opened.bytes)),
+                              {.begin = opened.begin});
+    }
+    form.storage = "gzip";
+    const auto file = std::make_shared<const File>(std::move(idx.bytes));
+    return make_streamed_array(std::move(form), idx.begin, [file]() -> ByteReader {
+      const auto reader = std::make_shared<GzipReader>(*file);
+      return [file, reader](std::span<std::byte> to) { return reader->read(to); };
+    });
   }
 
  private:
@@ -66,7 +80,7 @@ KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCach
       return {"NumPy .npy", open_npy_file(path)};
     case FileFormat::npz:
       if (kind.gzipped) break;
-      return {"NumPy .npz", open_npz(path)};
+      return {"NumPy .npz", open_npz(path, {}, true)};
     case FileFormat::idx:
       return {"IDX", std::make_unique<IdxArrays>(path, kind.name.ends_with("images") ? "images" : "labels")};
     case FileFormat::cifar: return {"CIFAR", open_cifar(path)};

@@ -113,9 +113,8 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
 
 }  // namespace
 
-std::unique_ptr<Array> open_npy(const std::string& name, std::shared_ptr<const UnchangedFile> file,
-                                std::int64_t begin, std::int64_t bytes) {
-  const Header header = read_header(name, *file, begin, bytes);
+NpyForm npy_form(const std::string& name, const UnchangedFile& file, std::int64_t begin, std::int64_t bytes) {
+  const Header header = read_header(name, file, begin, bytes);
   const std::string_view descr = value_behind(header.text, "descr");
   const auto type = type_of(descr);
   if (!type)
@@ -134,7 +133,13 @@ std::unique_ptr<Array> open_npy(const std::string& name, std::shared_ptr<const U
   if (there != wanted)
     fail_at(name, cat(there < wanted ? "is truncated: " : "is too long: ", "its header promises ", wanted,
                       " bytes of numbers, and ", there, " follow", again));
-  return make_plain_array(std::move(form), std::move(file), {.begin = begin + header.end});
+  return {std::move(form), header.end};
+}
+
+std::unique_ptr<Array> open_npy(const std::string& name, std::shared_ptr<const UnchangedFile> file,
+                                std::int64_t begin, std::int64_t bytes) {
+  NpyForm array = npy_form(name, *file, begin, bytes);
+  return make_plain_array(std::move(array.form), std::move(file), {.begin = begin + array.begin});
 }
 
 }  // namespace flotilla

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/npy_array.hpp"
+#include "src/data/arrays/streamed_array.hpp"
 #include "src/data/arrays/zip_index.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/file_kind.hpp"
@@ -30,8 +32,8 @@ std::atomic<std::int64_t> bytes_to_compare{std::int64_t{1} << 30};
 
 class NpzFile final : public ArrayFile {
  public:
-  NpzFile(const std::string& path, const std::map<std::string, std::string>& inflated)
-      : path_(path), inflated_(inflated), file_(unchanged(open_data_file(path))) {
+  NpzFile(const std::string& path, const std::map<std::string, std::string>& inflated, bool in_order)
+      : path_(path), inflated_(inflated), in_order_(in_order), file_(unchanged(open_data_file(path))) {
     try {
       members_ = zip_members(file_->file());
     } catch (const UserError&) {
@@ -56,6 +58,7 @@ class NpzFile final : public ArrayFile {
       if ((bytes_to_compare -= found->stored) >= 0) check_stored(file_->file(), *found);
       return open_npy(shown_name, file_, found->begin, found->stored);
     }
+    if (in_order_) return streamed(shown_name, *found);
     std::optional<File> copy;
     if (const auto handle = inflated_.find(cat(path_, "/", found->name)); handle != inflated_.end())
       copy = File::of_handle(handle->second, cat("the inflated copy of ", shown_name));
@@ -64,8 +67,21 @@ class NpzFile final : public ArrayFile {
   }
 
  private:
+  std::unique_ptr<Array> streamed(const std::string& name, const ZipMember& member) const {
+    std::vector<std::byte> begin(static_cast<std::size_t>(std::min(member.bytes, most_npy_header)));
+    const std::size_t got = MemberReader(file_->file(), member).read(begin);
+    File header = File::in_memory(cat("the header of ", name));
+    header.append(std::span(begin).first(got));
+    NpyForm array = npy_form(name, *unchanged(std::move(header)), 0, member.bytes);
+    return make_streamed_array(std::move(array.form), array.begin, [file = file_, member]() -> ByteReader {
+      const auto reader = std::make_shared<MemberReader>(file->file(), member);
+      return [file, reader](std::span<std::byte> to) { return reader->read(to); };
+    });
+  }
+
   std::string path_;
   std::map<std::string, std::string> inflated_;
+  bool in_order_;
   std::shared_ptr<const UnchangedFile> file_;
   std::vector<ZipMember> members_;
 };
@@ -97,8 +113,8 @@ class NpyFiles final : public ArrayFile {
 }  // namespace
 
 std::unique_ptr<ArrayFile> open_npz(const std::string& path,
-                                    const std::map<std::string, std::string>& inflated) {
-  return std::make_unique<NpzFile>(path, inflated);
+                                    const std::map<std::string, std::string>& inflated, bool in_order) {
+  return std::make_unique<NpzFile>(path, inflated, in_order);
 }
 
 std::map<std::string, File> inflated_arrays(const std::string& path, const std::vector<std::string>& names) {

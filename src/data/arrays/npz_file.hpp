@@ -14,9 +14,12 @@ namespace flotilla {
 /// The arrays of a file that numpy.savez or savez_compressed has written: a ZIP archive of .npy files, stored
 /// or deflated, of any size. A deflated one is inflated once, into a nameless file in temporary_folder().
 /// @param inflated DatasetUse::inflated, by "path/member.npy"
+/// @param in_order rows are read from the first to the last, if at all: nothing is inflated before, no file
+/// is made (make_streamed_array())
 /// @throws UserError if the file is missing, truncated or no ZIP archive
 std::unique_ptr<ArrayFile> open_npz(const std::string& path,
-                                    const std::map<std::string, std::string>& inflated = {});
+                                    const std::map<std::string, std::string>& inflated = {},
+                                    bool in_order = false);
 
 /// Copies of those deflated arrays of a .npz file that have one of the names, by "path/member.npy".
 std::map<std::string, File> inflated_arrays(const std::string& path, const std::vector<std::string>& names);

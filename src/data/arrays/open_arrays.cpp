@@ -95,7 +95,7 @@ std::vector<std::string> array_sources(const DataConfig& data, const DataSourceC
 }
 
 std::unique_ptr<ArrayFile> open_source(const DataConfig& data, const std::string& path, const DatasetUse& use,
-                                       const std::shared_ptr<ChunkCache>& cache) {
+                                       const std::shared_ptr<ChunkCache>& cache, bool in_order = false) {
   switch (data.kind) {
     case DataKind::hdf5: return open_hdf5_arrays(path, cache);
     case DataKind::cifar: return open_cifar(path);
@@ -103,7 +103,7 @@ std::unique_ptr<ArrayFile> open_source(const DataConfig& data, const std::string
   }
   if (is_folder(path)) return open_npy_folder(path);
   if (is_npy(data, path)) return open_npy_file(path);
-  return open_npz(path, use.inflated);
+  return open_npz(path, use.inflated, in_order);
 }
 
 /// "images, labels": the names that a user can choose from.
@@ -268,6 +268,18 @@ std::map<std::string, File> inflated_chunks(const DataConfig& data, const DataSo
   for (const std::unique_ptr<Array>* array : arrays_to_inflate(data, use, parts))
     copies.emplace((*array)->form().name, inflated_rows(**array));
   return copies;
+}
+
+ArrayForm form_of_inputs(const DataConfig& data, const DataSourceConfig& source, bool training) {
+  const std::string path = array_sources(data, source, training).front();
+  DataSourceConfig unlabelled = source;
+  unlabelled.inputs = {path};
+  const auto cache = std::make_shared<ChunkCache>(0);
+  MistakeList mistakes;
+  const auto file = open_source(data, path, {}, cache, true);
+  const ArrayPair pair = open_pair(data, unlabelled, path, *file, 0, training, mistakes);
+  mistakes.throw_if_any(config::printable(source.path));
+  return pair.inputs->form();
 }
 
 std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,

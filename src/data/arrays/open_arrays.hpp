@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/data/arrays/array.hpp"
 #include "src/data/dataset.hpp"
 #include "src/files/file.hpp"
 
@@ -17,6 +18,10 @@ namespace flotilla {
 /// UserError: all mistakes of all files at once
 std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
                                      std::int64_t classes, const DatasetUse& use);
+
+/// The form of the inputs that open_arrays() opens, of the first file: headers are read, nothing is inflated.
+/// @throws UserError where it cannot be read
+ArrayForm form_of_inputs(const DataConfig& data, const DataSourceConfig& source, bool training);
 
 /// Copies of the arrays of HDF5 files whose chunks a shuffled training would decode once for each sample,
 /// because they exceed data.cache_mb together: by ArrayForm::name, for DatasetUse::inflated. None where the

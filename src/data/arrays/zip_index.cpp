@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/arrays/zip_index.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <memory>
-#include <span>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/data/shown.hpp"
@@ -177,38 +174,52 @@ void check_stored(const File& archive, const ZipMember& member) {
                         ": is damaged: it holds other bytes than were packed; copy the file again"));
 }
 
-File inflated_member(const File& archive, const ZipMember& member) {
-  const std::string name = cat("'", archive.name(), "', ", shown(member.name));
-  File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", name));
-  if (member.bytes / 1032 <= member.stored) copy.reserve(member.bytes);  // deflate shrinks by 1032 at most
-  z_stream stream{};
-  const int code = inflateInit2(&stream, -MAX_WBITS);
+MemberReader::MemberReader(const File& archive, ZipMember member)
+    : archive_(archive), member_(std::move(member)), in_(block), sum_(crc32(0, nullptr, 0)) {
+  const int code = inflateInit2(&stream_, -MAX_WBITS);
   if (code != Z_OK) throw LibraryError("inflateInit2", zError(code));
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> at_end(&stream, inflateEnd);
-  std::vector<std::byte> in(block);
-  std::vector<std::byte> out(block);
-  std::int64_t taken = 0;
-  uLong sum = crc32(0, nullptr, 0);
-  for (int state = Z_OK; state != Z_STREAM_END;) {
-    if (stream.avail_in == 0) {
-      const auto count = static_cast<std::size_t>(std::min<std::int64_t>(block, member.stored - taken));
-      archive.read(member.begin + taken, std::span(in).first(count));
-      taken += static_cast<std::int64_t>(count);
-      stream.next_in = reinterpret_cast<Bytef*>(in.data());
-      stream.avail_in = static_cast<uInt>(count);
+}
+
+MemberReader::~MemberReader() {
+  inflateEnd(&stream_);
+}
+
+std::size_t MemberReader::read(std::span<std::byte> to) {
+  std::size_t done = 0;
+  bool good = true;
+  while (good && !ended_ && done < to.size()) {
+    if (stream_.avail_in == 0) {
+      const auto count = static_cast<std::size_t>(std::min<std::int64_t>(block, member_.stored - taken_));
+      archive_.read(member_.begin + taken_, std::span(in_).first(count));
+      taken_ += static_cast<std::int64_t>(count);
+      stream_.next_in = reinterpret_cast<Bytef*>(in_.data());
+      stream_.avail_in = static_cast<uInt>(count);
     }
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(block);
-    state = inflate(&stream, Z_NO_FLUSH);
+    const std::span<std::byte> room = to.subspan(done, std::min(to.size() - done, block));
+    stream_.next_out = reinterpret_cast<Bytef*>(room.data());
+    stream_.avail_out = static_cast<uInt>(room.size());
+    const int state = inflate(&stream_, Z_NO_FLUSH);
     if (state == Z_MEM_ERROR) throw LibraryError("inflate", zError(state));
-    const std::size_t got = block - stream.avail_out;
-    sum = crc32(sum, reinterpret_cast<const Bytef*>(out.data()), static_cast<uInt>(got));
-    copy.append(std::span(out).first(got));
-    if ((state != Z_OK && state != Z_STREAM_END) || copy.size() > member.bytes) break;
+    const std::size_t got = room.size() - stream_.avail_out;
+    sum_ = crc32(sum_, reinterpret_cast<const Bytef*>(room.data()), static_cast<uInt>(got));
+    got_ += static_cast<std::int64_t>(got);
+    done += got;
+    ended_ = state == Z_STREAM_END;
+    good = (state == Z_OK || ended_) && got_ <= member_.bytes;
   }
-  if (copy.size() != member.bytes || sum != member.crc32)
-    throw UserError(
-        cat(name, ": is damaged: it inflates to other bytes than were packed; copy the file again"));
+  if (!good || (ended_ && (got_ != member_.bytes || sum_ != member_.crc32)))
+    throw UserError(cat("'", archive_.name(), "', ", shown(member_.name),
+                        ": is damaged: it inflates to other bytes than were packed; copy the file again"));
+  return done;
+}
+
+File inflated_member(const File& archive, const ZipMember& member) {
+  File copy = File::temporary(temporary_folder(),
+                              cat("the inflated copy of '", archive.name(), "', ", shown(member.name)));
+  if (member.bytes / 1032 <= member.stored) copy.reserve(member.bytes);  // deflate shrinks by 1032 at most
+  MemberReader reader(archive, member);
+  std::vector<std::byte> out(block);
+  while (const std::size_t got = reader.read(out)) copy.append(std::span(out).first(got));
   return copy;
 }
 
