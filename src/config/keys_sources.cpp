@@ -41,14 +41,16 @@ std::vector<Key> data_source_keys() {
        .path_role = PathRole::input},
       {.path = "data.train.path",
        .field = field<&Config::data, &DataConfig::train, &DataSourceConfig::path>(),
-       .help = "List of training images, a line each: path, white space, label; or the folder that "
-               "the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar file, "
-               "a folder of them or a pattern, as "
-               "train-*.tar or train-{000000..000009}.tar, with braces as bash has them. Criteo and "
-               "LIBSVM: a file, plain or .gz, a folder of files or a pattern, as day_{0..22}.gz. Arrays: a "
-               "file, a folder or a pattern; several files are joined along the first axis in byte order of "
-               "their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a folder's "
-               "data_batch_*.bin or train.bin)",
+       .help =
+           "List of training images, a line each: path, white space, label, or a pattern of lists; or the "
+           "folder that "
+           "the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar file, "
+           "a folder of them or a pattern, as "
+           "train-*.tar or train-{000000..000009}.tar, with braces as bash has them. Criteo and "
+           "LIBSVM: a file, plain or .gz, a folder of files or a pattern, as day_{0..22}.gz. Arrays: a "
+           "file, a folder or a pattern; several files are joined along the first axis in byte order of "
+           "their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a folder's "
+           "data_batch_*.bin or train.bin)",
        .on_resume = same_samples,
        .condition = data_has_path(),
        .presence = Necessity::required,

@@ -54,6 +54,31 @@ Texts paths_of(const ImageList& list) {
   return paths;
 }
 
+TEST(ImageList, OfSeveralFilesHasTheirImagesFromTheirFolders) {
+  const TemporaryFolder folder;
+  for (const char* name : {"l-2/a.jpg", "b.jpg", "c.jpg"}) write(folder.path(name), "x");
+  write(folder.path("l-2.txt"),
+        "\xEF\xBB\xBF"
+        "a.jpg 0");
+  write(folder.path("l-10.txt"),
+        "\xEF\xBB\xBF"
+        "b.jpg 1\n\nc.jpg 2\n");
+
+  for (const char* pattern : {"l-{2,10}.txt", "l-*.txt"}) {
+    const ImageList list = read(folder.path(pattern));
+    EXPECT_EQ(paths_of(list), (Texts{folder.path("l-2/a.jpg"), folder.path("b.jpg"), folder.path("c.jpg")}));
+    EXPECT_EQ(list.place(2), folder.path("l-10.txt") + ":3: ");
+    EXPECT_TRUE(contains(list.description, "of 2 lists")) << list.description;
+  }
+  write(folder.path("l-10.txt"), "b.jpg 1\nl-2/a.jpg 2\nd.jpg 9\n");
+  EXPECT_TRUE(contains(mistakes_of(folder.path("l-*.txt")), "l-10.txt:3: label 9"))
+      << mistakes_of(folder.path("l-*.txt"));
+  write(folder.path("l-10.txt"), "b.jpg 1\nl-2/a.jpg 2\n");
+  EXPECT_TRUE(contains(mistakes_of(folder.path("l-*.txt"), {.unique = true}),
+                       "l-10.txt:2: \"l-2/a.jpg\" stands in " + folder.path("l-2.txt") + ":1 too"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("l-{2,3}.txt")), "l-3.txt': No such file"));
+}
+
 TEST(ImageList, UnderstandsSpacesTabsCrlfABomAndEmptyLines) {
   const TemporaryFolder folder;
   for (const char* name : {"a.jpg", "b c.jpg", "d.jpg", "  e.jpg"}) write(folder.path("train/") + name, "x");

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <numeric>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/file_kind.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/data/shown.hpp"
 #include "src/data/staging/stage_plan.hpp"
 #include "src/observe/progress_line.hpp"
@@ -26,10 +28,6 @@ using config::printable;
 constexpr std::size_t most_mistakes_told = 10;
 constexpr std::int64_t most_files_looked_up = 1000;
 constexpr std::string_view list_blanks = " \t";
-
-std::int64_t line_at(std::string_view text, std::uint64_t begin) {
-  return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n');
-}
 
 /// The mistakes of a list: the first of each kind, and the total number.
 class ListMistakes {
@@ -53,8 +51,7 @@ class ListMistakes {
     kept_.resize(std::min(kept_.size(), most_mistakes_told));
     std::string text = cat(list_.source, ": the list has ", all ? "" : "at least ", count_,
                            count_ == 1 ? " mistake:" : " mistakes:");
-    for (const auto& [begin, what] : kept_)
-      text += cat("\n  ", list_.source, ":", line_at(list_.text, begin), ": ", what);
+    for (const auto& [begin, what] : kept_) text += cat("\n  ", list_.line_at(begin), ": ", what);
     if (count_ > kept_.size()) text += cat("\n  and ", count_ - kept_.size(), " more");
     throw UserError(text + advice);
   }
@@ -74,10 +71,12 @@ std::string read_text(const std::string& path, bool labelled) {
   return open_data_file(path).text();
 }
 
+/// Reads the lines of list.text from the last part's beginning on.
 void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mistakes) {
   const std::string_view text = list.text;
   list.entries.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
-  std::size_t next = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  std::size_t next = list.parts.back().begin;
+  if (text.substr(next).starts_with("\xEF\xBB\xBF")) next += 3;
   ProgressLine progress("reading the list of images", std::ssize(text), Amount::bytes);
   while (next < text.size()) {
     progress.at(static_cast<std::int64_t>(next));
@@ -138,9 +137,10 @@ void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
       continue;
     }
     const std::string_view first = list.written(earlier);
+    std::string place = list.line_at(list.entries[earlier].begin);
+    if (list.parts.size() == 1) place = "line " + place.substr(place.rfind(':') + 1);
     mistakes.add(list.entries[later].begin,
-                 cat(config::quoted(list.written(later)), " stands in line ",
-                     line_at(list.text, list.entries[earlier].begin), " too",
+                 cat(config::quoted(list.written(later)), " stands in ", place, " too",
                      first == list.written(later) ? "" : cat(", as ", config::quoted(first)),
                      "; validation counts each image once: take one of them out"));
   }
@@ -176,42 +176,64 @@ std::string_view ImageList::written(std::int64_t i) const {
 
 std::string ImageList::path(std::int64_t i) const {
   const std::string_view name = written(i);
-  const bool absolute = name.starts_with('/') || root.empty();
-  if (below.empty()) return absolute ? std::string(name) : root + "/" + std::string(name);
+  const std::string& folder = is_file() ? part_at(entries[static_cast<std::size_t>(i)].begin).root : root;
+  const bool absolute = name.starts_with('/') || folder.empty();
+  if (below.empty()) return absolute ? std::string(name) : folder + "/" + std::string(name);
   // The folders that ".." leads through may have no copies.
   return staged_path(below,
-                     absolute ? std::string(name) : root.substr(below.size()) + "/" + std::string(name));
+                     absolute ? std::string(name) : folder.substr(below.size()) + "/" + std::string(name));
 }
 
 std::string ImageList::place(std::int64_t i) const {
-  if (!is_file) return {};
-  return cat(source, ":", line_at(text, entries[static_cast<std::size_t>(i)].begin), ": ");
+  return is_file() ? line_at(entries[static_cast<std::size_t>(i)].begin) + ": " : "";
 }
+
+const ImageList::Part& ImageList::part_at(std::uint64_t begin) const {
+  const auto behind = std::ranges::upper_bound(parts, begin, {}, &Part::begin);
+  return *(behind - 1);
+}
+
+std::string ImageList::line_at(std::uint64_t begin) const {
+  const Part& part = part_at(begin);
+  const std::string_view before = std::string_view(text).substr(part.begin, begin - part.begin);
+  return cat(part.source, ":", 1 + std::ranges::count(before, '\n'));
+}
+
+namespace {
+
+/// The folder that the paths of a list begin at, and in words how it was found.
+std::pair<std::string, std::string> find_root(const std::string& path, const ImageListOptions& options) {
+  std::error_code error;
+  if (!options.root.empty()) {
+    if (!fs::is_directory(options.root, error))
+      throw UserError(cat(options.root, ": is not a folder; correct ", options.root_key));
+    return {options.root, options.root_key};
+  }
+  const fs::path folder = fs::path(path).parent_path();
+  const fs::path beside = folder / fs::path(path).stem();
+  if (fs::is_directory(beside, error)) return {beside.string(), "the folder named like the list"};
+  return {folder.empty() ? "." : folder.string(), "the list's own folder"};
+}
+
+}  // namespace
 
 ImageList read_image_list(const std::string& path, const ImageListOptions& options) {
   ImageList list;
   list.source = path;
-  list.is_file = true;
   list.below = options.below;
-  list.text = read_text(path, options.labelled);
-
-  const fs::path folder = fs::path(path).parent_path();
-  const fs::path beside = folder / fs::path(path).stem();
-  std::error_code error;
-  std::string how = "the list's own folder";
-  list.root = folder.empty() ? "." : folder.string();
-  if (!options.root.empty()) {
-    list.root = options.root;
-    how = options.root_key;
-    if (!fs::is_directory(options.root, error))
-      throw UserError(cat(options.root, ": is not a folder; correct ", options.root_key));
-  } else if (fs::is_directory(beside, error)) {
-    list.root = beside.string();
-    how = "the folder named like the list";
-  }
-
   ListMistakes mistakes(list);
-  parse(options, list, mistakes);
+  std::error_code error;
+  std::string how;
+  for (const std::string& file : fs::is_directory(path, error) ? std::vector{path} : find_data_files(path)) {
+    const std::string text = read_text(file, options.labelled);
+    std::string root;
+    std::tie(root, how) = find_root(file, options);
+    if (!list.text.empty() && !list.text.ends_with('\n')) list.text += '\n';
+    list.parts.push_back({.begin = list.text.size(), .source = file, .root = root});
+    list.text += text;
+    parse(options, list, mistakes);
+  }
+  const std::string& root = list.parts.front().root;
   if (list.entries.empty() && mistakes.empty()) {
     throw UserError(cat(path, ": names no image; write one a line: path",
                         options.labelled ? ", white space, label" : ""));
@@ -223,11 +245,12 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   const std::int64_t found = find_missing(list, missing);
   const bool tell_missing = !options.missing_allowed || (found == 0 && list.size() > 0);
   const std::string advice =
-      cat("\n  relative paths begin at ", list.root, " (", how, ")",
+      cat("\n  relative paths begin at ", root, " (", how, ")",
           options.root_key.empty() ? "" : cat("; ", options.root_key, " names another folder"));
   (tell_missing ? missing : mistakes)
       .throw_if_any(!tell_missing || list.size() <= most_files_looked_up, tell_missing ? advice : "");
-  list.description = cat(list.size(), " images of ", path, ", paths from ", list.root, " (", how, ")");
+  list.description = cat(list.size(), " images of ", path, ", paths from ", root, " (", how, ")",
+                         list.parts.size() > 1 ? cat(", of ", list.parts.size(), " lists") : "");
   return list;
 }
 

@@ -15,12 +15,18 @@ struct ImageList {
     std::uint32_t length = 0;  ///< Of the path, bytes
     std::int32_t label = 0;
   };
-  std::string source;  ///< The list file, or the folder of the classes
-  std::string root;    ///< The folder that relative paths begin at; empty: the current one
-  std::string below;   ///< Folder that is put before absolute paths, for staged copies; empty: none
-  std::string text;    ///< A list file's whole text, or the paths of a folder
+  /// A list file.
+  struct Part {
+    std::uint64_t begin = 0;  ///< In `text`
+    std::string source{};
+    std::string root{};  ///< The folder that its relative paths begin at
+  };
+  std::string source;         ///< The list file, the pattern of several, or the folder of the classes
+  std::string root;           ///< Of a folder: where relative paths begin; empty: the current one
+  std::vector<Part> parts{};  ///< The list files; empty: the images are those of a folder
+  std::string below;          ///< Folder that is put before absolute paths, for staged copies; empty: none
+  std::string text;           ///< The list files' whole texts, or the paths of a folder
   std::vector<Entry> entries;
-  bool is_file = false;     ///< Of `source`: else a folder
   std::string description;  ///< "1803 images of /data/train.txt, paths from /data/train (…)"
 
   std::string left_out{};  ///< LeftOut::text()
@@ -29,6 +35,9 @@ struct ImageList {
   std::string_view written(std::int64_t i) const;  ///< The path as the list has it.
   std::string path(std::int64_t i) const;          ///< The path to open.
   std::string place(std::int64_t i) const;         ///< "/data/train.txt:17: "; empty for a folder.
+  bool is_file() const { return !parts.empty(); }
+  const Part& part_at(std::uint64_t begin) const;  ///< @param begin in `text`
+  std::string line_at(std::uint64_t begin) const;  ///< "/data/train.txt:17"
 };
 
 struct ImageListOptions {
@@ -41,9 +50,10 @@ struct ImageListOptions {
   bool labelled = true;          ///< Else a line is a path, and a whole number behind it is not read
 };
 
-/// Reads a list: one image a line, its path, white space, its label (the last field: paths may hold spaces).
-/// Empty lines are skipped; CRLF and a UTF-8 byte-order mark are understood. Up to 1,000 files are checked
-/// for existence, spread evenly over the list: more would burden a parallel file system.
+/// Reads a list, or several (find_data_files): one image a line, its path, white space, its label (the last
+/// field: paths may hold spaces). Empty lines are skipped; CRLF and a UTF-8 byte-order mark are understood.
+/// Up to 1,000 files are checked for existence, spread evenly over the list: more would burden a parallel
+/// file system.
 /// @throws UserError with the first mistakes of all kinds, each with file:line.
 ImageList read_image_list(const std::string& path, const ImageListOptions& options);
 

@@ -58,12 +58,15 @@ std::set<std::string> as_set(const std::vector<std::string>& paths) {
 void add_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
                 Originals& originals) {
   const ImageList list = list_images(data, source, classes, {.training = training});
-  originals.folders.insert(list.root);
-  if (list.is_file) originals.files.insert(list.source);
-  const bool missing_allowed = training && list.is_file && data.on_bad_image == OnBadImage::replace;
+  if (!list.is_file()) originals.folders.insert(list.root);
+  for (const ImageList::Part& part : list.parts) {
+    originals.folders.insert(part.root);
+    originals.files.insert(part.source);
+  }
+  const bool missing_allowed = training && list.is_file() && data.on_bad_image == OnBadImage::replace;
   for (std::int64_t i = 0; i < list.size(); ++i)
     (missing_allowed ? originals.may_be_missing : originals.files).insert(list.path(i));
-  if (list.is_file) return;
+  if (list.is_file()) return;
   std::error_code error;  // the folder was read a moment ago
   for (fs::directory_iterator at(list.root, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
