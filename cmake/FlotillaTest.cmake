@@ -55,7 +55,7 @@ function(flotilla_add_test name)
   target_link_libraries(${name} PRIVATE ${arg_LINKS} test_bounds GTest::gtest GTest::gtest_main)
   flotilla_test_options(${name})
   target_compile_definitions(${name} PRIVATE FLOTILLA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  set(timeout 300)
+  set(timeout 900)
   if(CMAKE_CROSSCOMPILING_EMULATOR)
     set(timeout 3000)
   endif()
@@ -77,7 +77,7 @@ function(flotilla_add_mpi_test name)
   foreach(ranks IN LISTS arg_RANKS)
     add_test(NAME ${name}.np${ranks}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 300 LABELS "mpi;np${ranks}"
+    set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 900 LABELS "mpi;np${ranks}"
                          ENVIRONMENT "${FLOTILLA_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()

@@ -193,10 +193,14 @@ TEST_F(StageData, CopiesOnceForAllRanksOfAHost) {
   std::vector<mpi::Place> places = apart(world_);
   for (mpi::Place& place : places) place.host_index = 0;
 
-  const StagedData staged = stage_data(config_for(data, folder_.path("disk")), world_, places, watchdog_);
+  const std::string disk = shared_path(world_, folder_, "disk");
+  EXPECT_EQ(stage_data(config_for(data, disk), world_, places, watchdog_).facts.hosts, 1);
+  EXPECT_FALSE(fs::exists(folder_.path("disk")) && !world_.is_root());
 
-  EXPECT_EQ(staged.facts.hosts, 1);
-  EXPECT_EQ(fs::exists(folder_.path("disk")), world_.is_root());
+  // As in containers of their own, of which one host runs several.
+  EXPECT_EQ(stage_data(config_for(data, folder_.path("own")), world_, places, watchdog_).facts.hosts,
+            world_.size());
+  EXPECT_TRUE(fs::exists(folder_.path("own")));
   world_.barrier();
 }
 
