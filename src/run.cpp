@@ -159,6 +159,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::optional<flotilla::StopListener> listener;
 
   // 4. MPI; everything below is destroyed before it.
+  flotilla::leave_task_of_shell();
   const std::optional<flotilla::LaunchedProcess> launched = flotilla::launched_process();
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;

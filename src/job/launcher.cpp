@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/job/launcher.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "kernels/error.hpp"
 
@@ -35,7 +42,40 @@ std::int64_t count_in(const char* name) {
   return error == std::errc() && end == digits.data() + digits.size() ? number : -1;
 }
 
+/// Whether the task that srun started is a shell in a terminal (srun --pty), in which this process was
+/// started by hand: it has the variables of the task, but is none itself.
+bool is_shell_of_srun(std::int64_t task) {
+  if (task <= 0 || task == getpid()) return false;
+  std::ifstream file(cat("/proc/", task, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold blanks
+  std::string state;
+  int parent = 0;
+  int group = 0;
+  int session = 0;
+  int terminal = 0;
+  fields >> state >> parent >> group >> session >> terminal;
+  return terminal != 0;
+}
+
 }  // namespace
+
+void leave_task_of_shell() {
+  const std::int64_t task = count_in("SLURM_TASK_PID");
+  if (!is_shell_of_srun(task)) return;
+  std::set<std::string, std::less<>> of_shell;
+  std::ifstream file(cat("/proc/", task, "/environ"));
+  for (std::string variable; std::getline(file, variable, '\0');) of_shell.insert(variable);
+  std::vector<std::string> names = {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_ID"};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    if (!text.starts_with("PMI_") && !text.starts_with("PMIX_") && !text.starts_with("OMPI_COMM_")) continue;
+    if (!of_shell.contains(text)) return;  // a launcher that was started in the shell has set it
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
 
 std::optional<LaunchedProcess> launched_process() {
   for (const LauncherVariables& names : launchers) {

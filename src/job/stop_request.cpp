@@ -57,10 +57,11 @@ void listen(int signals, int wake) {
   }
 }
 
-/// A shell without job control starts background processes with SIGINT ignored: it is not for them.
-bool interrupts_are_ignored() {
+/// A shell without job control starts background processes with SIGINT ignored, nohup starts what it starts
+/// with SIGHUP ignored: these are not for them.
+bool is_ignored(int signal) {
   struct sigaction action {};
-  return sigaction(SIGINT, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ StopListener::StopListener() {
   sigemptyset(&stop);
   sigaddset(&stop, SIGUSR1);
   sigaddset(&stop, SIGTERM);
-  if (!interrupts_are_ignored()) sigaddset(&stop, SIGINT);
+  for (const int signal : {SIGINT, SIGHUP, SIGXCPU})
+    if (!is_ignored(signal)) sigaddset(&stop, signal);
   if (const int error = pthread_sigmask(SIG_BLOCK, &stop, nullptr); error != 0)
     throw LibraryError("pthread_sigmask", std::strerror(error));
   signals_ = signalfd(-1, &stop, SFD_CLOEXEC);

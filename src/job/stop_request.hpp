@@ -5,11 +5,12 @@
 
 namespace flotilla {
 
-/// Takes SIGUSR1, SIGTERM and SIGINT as requests for an orderly stop, on a thread of its own: they are
-/// blocked in the calling thread and in every thread that is started from now on, so make it before MPI and
-/// the device. A second SIGINT ends the process at once; where SIGINT is ignored at the start it stays so. A
-/// signal handler is not used, because dnnl_sgemm (2.6, AVX-512) uses the stack in a way that a signal's
-/// frame destroys, which ends in a corrupt heap (seen: 2 of 21 runs that were stopped while they computed).
+/// Takes SIGUSR1, SIGTERM, SIGINT, SIGHUP (the terminal was closed) and SIGXCPU (a limit of processor time)
+/// as requests for an orderly stop, on a thread of its own: they are blocked in the calling thread and in
+/// every thread that is started from now on, so make it before MPI and the device. A second SIGINT ends the
+/// process at once; where one of the last three is ignored at the start it stays so. A signal handler is not
+/// used, because dnnl_sgemm (2.6, AVX-512) uses the stack in a way that a signal's frame destroys, which ends
+/// in a corrupt heap (seen: 2 of 21 runs that were stopped while they computed).
 class StopListener {
  public:
   StopListener();

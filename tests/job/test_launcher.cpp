@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 #include <utility>
@@ -15,9 +19,10 @@ namespace {
 std::optional<LaunchedProcess> launched_with(
     const std::vector<std::pair<const char*, const char*>>& variables) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
-                           "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"})
+                           "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_TASK_PID"})
     unsetenv(name);
   for (const auto& [name, value] : variables) setenv(name, value, 1);
+  leave_task_of_shell();
   return launched_process();
 }
 
@@ -52,6 +57,51 @@ TEST(LaunchedProcess, IsNoneWhereMpirunStartedOneByHelpersThatSrunCounts) {
                               {"SLURM_PROCID", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "1"},
                               {"OMPI_COMM_WORLD_RANK", "0"}}));
+}
+
+/// A process that stands for the task that srun started. @param terminal as `srun --pty` gives it one
+class Task {
+ public:
+  explicit Task(bool terminal) {
+    process_ = terminal ? forkpty(&terminal_, nullptr, nullptr, nullptr) : fork();
+    if (process_ != 0) return;
+    if (!terminal) setsid();
+    while (true) pause();
+  }
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  ~Task() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    if (terminal_ >= 0) close(terminal_);
+  }
+  std::string process() const { return std::to_string(process_); }
+  bool counts() const {
+    return launched_with(
+               {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_TASK_PID", process().c_str()}})
+        .has_value();
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t process_ = -1;
+};
+
+TEST(LaunchedProcess, IsNoneBelowAShellInATerminalOfSrun) {
+  const Task shell(true);
+  // Between fork and the terminal's session.
+  for (int i = 0; i < 1000 && shell.counts(); ++i) usleep(1000);
+  EXPECT_FALSE(shell.counts());
+  EXPECT_TRUE(launched_with({{"SLURM_STEP_NUM_TASKS", "4"},
+                             {"SLURM_PROCID", "0"},
+                             {"SLURM_TASK_PID", shell.process().c_str()},
+                             {"PMI_SIZE", "2"},
+                             {"PMI_RANK", "1"}}))
+      << "mpiexec in that shell";
+  EXPECT_TRUE(Task(false).counts()) << "a script that srun started without a terminal";
+  EXPECT_TRUE(launched_with({{"SLURM_STEP_NUM_TASKS", "4"},
+                             {"SLURM_PROCID", "0"},
+                             {"SLURM_TASK_PID", std::to_string(getpid()).c_str()}}));
 }
 
 TEST(NotTogether, NamesBothAndTheRemedy) {
