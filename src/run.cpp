@@ -83,6 +83,24 @@ std::optional<int> run_alone(const CommandLine& line) {
       line);
 }
 
+template <class... Commands>
+bool is_one_of(const CommandLine& line) {
+  return (std::holds_alternative<Commands>(line) || ...);
+}
+
+/// Refuses a command for one process of which a launcher started several: they would all write one file, and
+/// a process of another command beside them would wait for them in MPI for ever.
+void check_alone(const CommandLine& line, const flotilla::LaunchedProcess& process) {
+  if (!is_one_of<flotilla::InspectArguments, flotilla::ExportArguments, flotilla::ReportArguments,
+                 flotilla::MakeDataArguments, flotilla::MakeBoreholeArguments, flotilla::WatchArguments,
+                 flotilla::KeysArguments>(line))
+    return;
+  // The first of them speaks: its launcher ends the others when it ends.
+  if (process.number > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  throw flotilla::UserError(flotilla::cat("this command is for one process, but ", process.launcher,
+                                          " started ", process.count, ": start it without a launcher"));
+}
+
 int run_together(const CommandLine& line, const flotilla::mpi::Communicator& world,
                  flotilla::FailureHandler& failure) {
   return std::visit(
@@ -120,6 +138,32 @@ void throw_together(const flotilla::mpi::Communicator& world, const std::excepti
   });
 }
 
+/// Collective. Refuses ranks that run another build, command, file or option than rank 0. Of settings
+/// (key=value) some may differ from host to host: check_same_deck() compares them.
+/// @throws AgreedFailure on every rank, naming one that differs
+void check_same_arguments(const flotilla::mpi::Communicator& world, std::span<char*> arguments) {
+  std::string words = "flotilla";
+  for (const std::string word : arguments)
+    if (word.starts_with('-') || word.find('=') == word.npos) words += " " + word;
+  const std::string build = flotilla::version_line();
+  std::string first_words = words;
+  std::string first_build = build;
+  world.broadcast(first_words);
+  world.broadcast(first_build);
+  int differs = words == first_words && build == first_build ? 0 : 1;
+  world.all_reduce(std::span(&differs, 1), flotilla::mpi::Op::max);
+  if (differs == 0) return;
+  flotilla::agree(world, [&] {
+    if (words != first_words)
+      throw flotilla::UserError(flotilla::cat("rank ", world.rank(), " was started as \"", words,
+                                              "\", and rank 0 as \"", first_words,
+                                              "\": give all ranks the same arguments"));
+    if (build != first_build)
+      throw flotilla::UserError(flotilla::cat("rank ", world.rank(), " is ", build, ", and rank 0 is ",
+                                              first_build, ": start the same build on all ranks"));
+  });
+}
+
 }  // namespace
 
 int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
@@ -142,7 +186,10 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   } catch (const std::exception&) {
     own_failure = std::current_exception();
   }
+  flotilla::leave_task_of_shell();
+  const std::optional<flotilla::LaunchedProcess> launched = flotilla::launched_process();
   try {
+    if (line && launched) check_alone(*line, *launched);
     if (const std::optional<int> done = line ? run_alone(*line) : std::nullopt) return *done;
   } catch (const std::exception& error) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
@@ -159,8 +206,6 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::optional<flotilla::StopListener> listener;
 
   // 4. MPI; everything below is destroyed before it.
-  flotilla::leave_task_of_shell();
-  const std::optional<flotilla::LaunchedProcess> launched = flotilla::launched_process();
   try {
     const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
     const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
@@ -186,6 +231,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     const flotilla::KokkosScope kokkos;
     try {
       throw_together(world, own_failure);
+      check_same_arguments(world, {argv + 1, argv + argc});
       if (const std::string unsafe = flotilla::mpi::unsafe_process_ids(world); !unsafe.empty())
         throw flotilla::AgreedFailure(unsafe, flotilla::exit_user_error);
       // 5. The command: deck, device, model, data, strategy, training.

@@ -299,5 +299,28 @@ TEST(BadInput, AKeyOfAnotherKindIsDroppedAndToldWhenTheKindIsOverridden) {
   EXPECT_NE(result.output.find("optimizer.beta1"), std::string::npos) << result.output;
 }
 
+/// Rank 0 is started with the first arguments, rank 1 with the second.
+Result apart(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  std::vector<std::string> command = flotilla_command(1, first);
+  command.push_back(":");
+  for (const std::string& word : flotilla_command(1, second))
+    if (word != FLOTILLA_MPIEXEC) command.push_back(word);
+  return run(command);
+}
+
+TEST(BadInput, RanksThatAreStartedDifferentlyAreRefused) {
+  const TemporaryFolder folder;
+  const std::string run = "run.output=" + folder.path("run");
+  const std::vector<std::string> train = {"train", deck, run};
+
+  expect_told(apart(train, {"evaluate", folder.path("run")}),
+              "rank 1 was started as \"flotilla evaluate " + folder.path("run") +
+                  "\", and rank 0 as \"flotilla train " + deck + "\": give all ranks the same arguments");
+  expect_told(apart(train, {"train", source_path("inputs/cnn_mnist.toml"), run}), "rank 1 was started as ");
+  expect_told(apart(train, {"train", deck, run, "--check"}), " --check\", and rank 0 as ");
+  expect_told(apart(train, {"inspect", folder.path("run")}), " started 2: start it without a launcher");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run")));
+}
+
 }  // namespace
 }  // namespace flotilla::test
