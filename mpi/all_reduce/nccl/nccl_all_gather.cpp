@@ -17,7 +17,7 @@ class NcclAllGather final : public DeviceAllGather {
     require(all.size() == mine.size() * static_cast<std::size_t>(communicator_.size()), "NCCL all-gather of ",
             mine.size(), " values into ", all.size());
     const CollectiveScope call = communicator_.announce("NCCL all-gather", mine.size(), at);
-    const ncclComm_t communicator = communicator_.handle();
+    const NcclHandle communicator = communicator_.handle();
     check(ncclAllGather(mine.address(), all.address(), mine.size(), ncclFloat32, communicator, stream_),
           "ncclAllGather", communicator);
   }

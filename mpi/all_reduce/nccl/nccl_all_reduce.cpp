@@ -25,7 +25,7 @@ class NcclAllReduce final : public NcclQueue {
  private:
   void launch(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) override {
     const CollectiveScope call = communicator_.announce("NCCL all-reduce", data.size(), at);
-    const ncclComm_t communicator = communicator_.handle();
+    const NcclHandle communicator = communicator_.handle();
     check(ncclAllReduce(data.address(), data.address(), data.size(), ncclFloat32, ncclSum, communicator,
                         stream),
           "ncclAllReduce", communicator);

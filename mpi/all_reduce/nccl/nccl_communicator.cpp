@@ -4,16 +4,25 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <span>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "mpi/core/at_abort.hpp"
 
 namespace flotilla::mpi {
+
+namespace {
+
+constexpr std::chrono::seconds patience_with_calls{1};
+
+}  // namespace
 
 std::string text_of(ncclResult_t code, ncclComm_t communicator) {
   std::string text = ncclGetErrorString(code);
@@ -33,7 +42,7 @@ void check(cudaError_t code, const char* call, std::source_location at) {
 struct NcclCommunicator::State {
   Communicator ranks;  ///< Calls are announced and compared there
   ncclComm_t handle = nullptr;
-  std::mutex mutex{};  ///< While the handle is polled, or given up: what NCCL frees, no call may use
+  std::shared_timed_mutex mutex{};  ///< Shared while a call uses the handle; alone to give it up
   std::atomic<bool> aborted{false};
   std::optional<AtAbort> at_abort{};
 };
@@ -54,9 +63,10 @@ NcclCommunicator::NcclCommunicator(const Communicator& group, int ordinal)
   config.blocking = 1;
   check(ncclCommInitRankConfig(&state_->handle, size(), id, rank(), &config), "ncclCommInitRankConfig");
   state_->at_abort.emplace([state = state_.get()] {
-    const std::lock_guard lock(state->mutex);
     state->aborted.store(true);
-    ncclCommAbort(state->handle);
+    // A call that hangs keeps its handle: the process ends all the same.
+    const std::unique_lock lock(state->mutex, patience_with_calls);
+    if (lock) ncclCommAbort(state->handle);
   });
 }
 
@@ -80,14 +90,18 @@ CollectiveScope NcclCommunicator::announce(const char* kind, std::size_t count, 
   return {state_->ranks, kind, type_word<float>(), static_cast<std::int64_t>(count), at};
 }
 
-ncclComm_t NcclCommunicator::handle() const {
-  while (state_->aborted.load()) pause();  // another thread ends the job
-  return state_->handle;
+NcclHandle NcclCommunicator::handle() const {
+  std::shared_lock lock(state_->mutex);
+  if (state_->aborted.load()) {
+    lock.unlock();
+    while (true) pause();  // another thread ends the job
+  }
+  return {std::move(lock), state_->handle};
 }
 
 std::string NcclCommunicator::failure() const {
   // ncclCommAbort may take long, and the watchdog that asks must not wait for it.
-  const std::unique_lock lock(state_->mutex, std::try_to_lock);
+  const std::shared_lock lock(state_->mutex, std::try_to_lock);
   if (!lock || state_->aborted.load()) return {};
   ncclResult_t code = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(state_->handle, &code);

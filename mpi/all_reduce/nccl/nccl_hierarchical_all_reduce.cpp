@@ -31,7 +31,7 @@ class NcclHierarchical final : public NcclQueue {
   void launch(DeviceSpan<float> data, cudaStream_t stream, const CallSite& at) override {
     inside_.reduce_scatter(data, stream, at);
     const DeviceSpan<float> mine = inside_.mine(data);
-    const ncclComm_t across = across_.handle();
+    const NcclHandle across = across_.handle();
     if (!mine.empty()) {
       const CollectiveScope call = across_.announce("NCCL all-reduce", mine.size(), at);
       check(ncclAllReduce(mine.address(), mine.address(), mine.size(), ncclFloat32, ncclSum, across, stream),

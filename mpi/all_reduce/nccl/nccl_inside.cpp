@@ -39,7 +39,7 @@ void NcclInside::reduce_scatter(DeviceSpan<float> data, cudaStream_t stream, con
   const CollectiveScope call = communicator_.announce("NCCL reduce-scatter", data.size(), at);
   const EvenSlices all = slices(data.size());
   const DeviceSpan<float> rest = part_of(data, all.rest());
-  const ncclComm_t communicator = communicator_.handle();
+  const NcclHandle communicator = communicator_.handle();
   launch_together(communicator, [&] {
     if (all.part() > 0)
       check(ncclReduceScatter(data.address(), mine(data).address(), all.part(), ncclFloat32, ncclSum,
@@ -56,7 +56,7 @@ void NcclInside::all_gather(DeviceSpan<float> data, cudaStream_t stream, const C
   const CollectiveScope call = communicator_.announce("NCCL all-gather", data.size(), at);
   const EvenSlices all = slices(data.size());
   const DeviceSpan<float> rest = part_of(data, all.rest());
-  const ncclComm_t communicator = communicator_.handle();
+  const NcclHandle communicator = communicator_.handle();
   launch_together(communicator, [&] {
     if (all.part() > 0)
       check(
