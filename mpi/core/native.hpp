@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <source_location>
+#include <span>
 
 #include "mpi/core/collective_log.hpp"
 #include "mpi/core/communicator.hpp"
@@ -20,6 +21,16 @@ inline bool completed(MPI_Request& request) {
   int done = 0;
   check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
   return done != 0;
+}
+
+/// Gives up requests whose memory is about to be freed: receives that nothing has been sent for write there
+/// no more. Waits for nothing.
+inline void abandon(std::span<MPI_Request> requests) {
+  for (MPI_Request& request : requests) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+  }
 }
 
 /// The MPI type in which values of a wire are sent.

@@ -152,7 +152,11 @@ StopConsensus::StopConsensus(const Communicator& workers, std::size_t values)
     : impl_(std::make_unique<Impl>(workers, values)) {}
 
 StopConsensus::~StopConsensus() {
-  if (impl_->alone() || std::uncaught_exceptions() > impl_->exceptions) return;
+  if (impl_->alone()) return;
+  if (std::uncaught_exceptions() > impl_->exceptions) {
+    static_cast<void>(impl_.release());  // MPI may still write into the memory of what was begun
+    return;
+  }
   // A collective that some ranks have begun must end on all; the result is not used.
   Gathering& agreement = impl_->agreement;
   if (!agreement.started()) impl_->name(0, 0.0);

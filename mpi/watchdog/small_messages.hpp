@@ -22,6 +22,10 @@ class SmallMessages {
  public:
   /// @param ranks must outlive this
   explicit SmallMessages(const Communicator& ranks) : ranks_(ranks) {}
+  SmallMessages(const SmallMessages&) = delete;
+  SmallMessages& operator=(const SmallMessages&) = delete;
+  /// Waits for nothing: the memory of messages that are still under way stays until the process ends.
+  ~SmallMessages();
 
   /// Returns at once. A message to a rank that has ended stays in memory.
   template <class T>
