@@ -79,10 +79,7 @@ std::span<float> PushPullServer::shared_values() {
 }
 
 PushPullServer::~PushPullServer() {
-  if (std::uncaught_exceptions() > 0) {
-    abandon(requests_->all);
-    return;
-  }
+  if (std::uncaught_exceptions() > 0) abandon(requests_->all);  // and waits for nothing below
   for (std::size_t i = 0; i < requests_->first_answer(); ++i)
     if (requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
   MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);

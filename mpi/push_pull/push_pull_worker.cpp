@@ -97,12 +97,8 @@ void PushPullWorker::share_memory() {
 }
 
 PushPullWorker::~PushPullWorker() {
-  if (pending_ == 0) return;
-  if (std::uncaught_exceptions() > 0) {
-    abandon(requests_->all);
-  } else {
-    MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
-  }
+  if (std::uncaught_exceptions() > 0) abandon(requests_->all);
+  if (pending_ > 0) MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
 
 /// Up to the value `end` of the share, one run after another, as the wire has them. @param to all of it
