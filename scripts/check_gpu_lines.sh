@@ -139,7 +139,7 @@ part_a() {
 
 # step_figures <ranks> <model> <file> <key=value>...: figures into $output/FILE.json
 step_figures() {
-  local ranks=$1 file=$3 deck steps=60
+  local ranks=$1 file=$3 deck steps=100
   deck_of "$2"
   shift 3
   if $rehearse; then steps=2; fi
@@ -156,7 +156,7 @@ bench_step() {
 
 torch_step() {
   needs_torch
-  python3 "$here/scripts/compare_torch_speed.py" step --device cuda --rounds 1 --steps 50 "$@"
+  python3 "$here/scripts/compare_torch_speed.py" step --device cuda --rounds 1 --steps 100 "$@"
 }
 
 torch_small() {
@@ -212,7 +212,7 @@ part_b() {
   line mlp-torch 40 torch_small
   line clicks 30 make_clicks
   line ctr 40 bench_step 2 ctr
-  line ctr-torch 60 torch_small --model ctr
+  line ctr-torch 60 torch_small --model ctr --clicks "$output/clicks.tsv"
   line images-as-bytes 60 train_on_bytes
   line resnet50-bfloat16-torch-compile 120 torch_step --precision bfloat16 --compile
   line resnet50-float16-torch-autotune 240 torch_step --precision float16 --compile --mode max-autotune

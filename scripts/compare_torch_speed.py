@@ -12,7 +12,9 @@
          torch: torchvision's ResNet-50, channels_last. Flotilla: `bench step inputs/resnet50_synthetic.toml`. With
          --precision bfloat16 or float16 torch's forward runs under autocast, float16 with a GradScaler; with --compile
          torch.compile is a further turn, in the mode that --mode names. With --device cuda 256 images; cuDNN
-         measures its algorithms for torch as well (torch.backends.cudnn.benchmark).
+         measures its algorithms for torch as well (torch.backends.cudnn.benchmark). Both sides take at most 32 batches in
+         turn, as many as 256 MB hold, which lie in host memory: a GPU gets each of them anew, while it computes the step
+         before. Rounds of 20 steps there, since a GPU runs ahead of the host.
   ranks  The same with 2 x 8 images and one thread each. torch: DistributedDataParallel over gloo.
   input  Decoding and augmentation of the list's images on one thread, in random order: crop of random area and aspect to
          224, flip, normalise. torch: a DataLoader with one worker. Flotilla: `bench input`, by default with torchvision's
@@ -40,6 +42,40 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 
 
+def resident_batches(batch_bytes):
+    """As many batches as `flotilla bench step` keeps in host memory."""
+    return max(1, min(32, 2**28 // batch_bytes))
+
+
+class Uploads:
+    """Endless: host batches in turn, each a list of tensors. A GPU gets the next one while it computes, as in Flotilla."""
+
+    def __init__(self, batches, device):
+        import torch
+        self.torch, self.device, self.count = torch, device, 0
+        self.batches = [[x.pin_memory() for x in batch] for batch in batches] if device == "cuda" else batches
+        if device == "cuda":
+            self.stream = torch.cuda.Stream()
+            self.upload()
+
+    def upload(self):
+        with self.torch.cuda.stream(self.stream):
+            self.coming = [x.to(self.device, non_blocking=True) for x in self.batches[self.count % len(self.batches)]]
+        self.count += 1
+
+    def next(self):
+        if self.device != "cuda":
+            self.count += 1
+            return self.batches[(self.count - 1) % len(self.batches)]
+        computing = self.torch.cuda.current_stream()
+        computing.wait_stream(self.stream)
+        batch = self.coming
+        for x in batch:
+            x.record_stream(computing)
+        self.upload()
+        return batch
+
+
 def torch_step(arguments):
     import torch
     import torchvision
@@ -57,12 +93,14 @@ def torch_step(arguments):
         model = torch.compile(model, mode=arguments.mode)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
-    images = torch.randn(arguments.batch, 3, 224, 224, device=device).to(memory_format=torch.channels_last)
-    labels = torch.randint(1000, (arguments.batch,), device=device)
-    together = 5 if device == "cuda" else 1  # steps between two waits for the GPU
+    count = resident_batches(arguments.batch * 3 * 224 * 224 * 4)
+    batches = Uploads([[torch.randn(arguments.batch, 3, 224, 224).to(memory_format=torch.channels_last),
+                        torch.randint(1000, (arguments.batch,))] for _ in range(count)], device)
+    together = 20 if device == "cuda" else 1  # steps between two waits for the GPU
 
     def steps():
         for _ in range(together):
+            images, labels = batches.next()
             optimizer.zero_grad()
             with torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32):
                 loss = torch.nn.functional.cross_entropy(model(images), labels)

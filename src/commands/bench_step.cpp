@@ -36,22 +36,35 @@ struct Operation {
   double median_s() const { return median(times_s); }
 };
 
-/// One batch over and over, in the memory that the loader read it into: reading belongs to `bench input`, and
-/// would take a processor from the step.
-class ResidentBatch final : public Loader {
+/// A few batches in turn, again and again, in the memory that the loader read them into: reading belongs to
+/// `bench input`, and would take a processor from the step. Several, because the ids of click data decide
+/// which rows a step touches, and one batch alone would stay in the processor's cache.
+class ResidentBatches final : public Loader {
  public:
-  explicit ResidentBatch(std::unique_ptr<Loader> loader)
-      : loader_(std::move(loader)), batch_(loader_->next()) {}
+  /// @param count LoaderOptions::kept of `loader`
+  ResidentBatches(std::unique_ptr<Loader> loader, std::int64_t count) : loader_(std::move(loader)) {
+    for (std::int64_t i = 0; i < count; ++i) batches_.push_back(loader_->next());
+  }
 
-  const Batch& next() override { return batch_; }
+  const Batch& next() override { return batches_[next_++ % batches_.size()]; }
   std::int64_t wait_ns() const override { return loader_->wait_ns(); }
   std::int64_t read_ns() const override { return loader_->read_ns(); }
   std::int64_t buffer_bytes() const override { return loader_->buffer_bytes(); }
 
  private:
   std::unique_ptr<Loader> loader_;
-  const Batch& batch_;
+  std::vector<Batch> batches_;
+  std::size_t next_ = 0;
 };
+
+/// As many batches as scripts/compare_torch_speed.py takes: at most 32, in at most 256 MB.
+std::int64_t resident_batches(const RunData& data) {
+  constexpr std::int64_t most = 32;
+  constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
+  const std::int64_t values = data.training->sample_shape().size() + data.training->slots();
+  const std::int64_t batch_bytes = data.sharding.batch * values * std::int64_t{sizeof(float)};
+  return std::clamp<std::int64_t>(most_bytes / std::max<std::int64_t>(batch_bytes, 1), 1, most);
+}
 
 /// Appends the times of `count` steps: of each; or, where calls return before their work is done, of the
 /// steps of a round, from a device at rest to a device at rest.
@@ -165,23 +178,32 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
     if (arguments.checkpoint_every > 0)
       writer = std::make_unique<CheckpointWriter>(folder + "/checkpoints", 1, saving);
   });
+  LoaderOptions loading = loader_options(config.data);
+  loading.threads = 0;
+  loading.kept = resident_batches(run.data);
   Trainer trainer({.run = run,
                    .reporter = reporter,
                    .writers = {.shared = writer.get()},
                    .failure = failure,
-                   .loading = loader_options(config.data),
+                   .loading = loading,
                    .build = ""},
                   {});
   run.sync.strategy->start();
   const bool ahead = run.machine.device->info().runs_ahead;
-  const std::unique_ptr<Loader> loader =
-      end_job_on_failure(failure, [&] { return std::make_unique<ResidentBatch>(trainer.make_loader()); });
+  const std::unique_ptr<Loader> loader = end_job_on_failure(
+      failure, [&] { return std::make_unique<ResidentBatches>(trainer.make_loader(), loading.kept); });
   for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
     end_job_on_failure(failure, [&] { return trainer.step(*loader); });
   std::vector<Operation> operations = operations_of(run, loader->next().targets());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
-  constexpr std::int64_t rounds = 20;
+  // Where the device runs ahead, a round is long: it shows the upload of its first batch, which later steps
+  // hide.
+  constexpr std::int64_t most_rounds = 20;
+  constexpr std::int64_t steps_ahead = 20;
+  const std::int64_t rounds =
+      ahead ? std::clamp<std::int64_t>(arguments.steps / steps_ahead, 1, most_rounds) : most_rounds;
+  const std::int64_t steps_of_round = std::max<std::int64_t>(1, arguments.steps / rounds);
   std::vector<double> step_s;
   std::array<std::vector<double>, step_phase_names.size()> phase_s;
   const PhaseTimes before = trainer.times();
@@ -195,9 +217,9 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
       for (std::size_t i = 0; i < phases.size(); ++i) phase_s[i].push_back(phases[i] - phases_before[i]);
       phases_before = phases;
     };
-    time_steps(*run.machine.device, std::max<std::int64_t>(1, arguments.steps / rounds), step, step_s);
+    time_steps(*run.machine.device, steps_of_round, step, step_s);
     world.barrier();
-    time_alone(*run.machine.device, operations, std::max<std::int64_t>(1, arguments.steps / rounds));
+    time_alone(*run.machine.device, operations, steps_of_round);
     world.barrier();
   }
   if (writer) {

@@ -77,7 +77,7 @@ class ThreadedLoader final : public Loader {
         parts_(layout_.parts()),
         keep_bad_(options.keep_bad),
         // One batch is in use while `prefetch` are ahead.
-        ring_(options.threads == 0 ? 1 : options.prefetch + 1, layout_, options.pin),
+        ring_(options.threads == 0 ? options.kept : options.prefetch + 1, layout_, options.pin),
         workspaces_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1))) {
     for (Workspace& workspace : workspaces_) {
       workspace.indices.resize(static_cast<std::size_t>(layout_.part_rows));

@@ -73,6 +73,7 @@ struct HostReader {
 struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
+  std::int64_t kept = 1;                         ///< Without threads: the last so many batches stay valid
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   bool keep_bad = false;                         ///< Not in training: notes it in Batch::bad

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -113,6 +114,21 @@ TEST(TrainingLoader, VariesEachSampleWithEpochAndSampleButNotWithTheWorker) {
   std::set<float> variations;
   for (const Row& row : both_epochs) variations.insert(row.variation);
   EXPECT_EQ(variations.size(), 32U);
+}
+
+TEST(TrainingLoader, KeepsAsManyBatchesAsAskedWithoutThreads) {
+  const CountingDataset data(50);
+  const Sampler sampler(3, {.samples = 50, .workers = 1, .batch = 4, .micro_steps = 1});
+  const auto kept = make_training_loader(data, sampler, 0, {}, {.threads = 0, .kept = 3, .sink = {}});
+  std::vector<Batch> batches;
+  for (int i = 0; i < 3; ++i) batches.push_back(kept->next());
+
+  const auto again = make_training_loader(data, sampler, 0, {}, all_options[0]);
+  for (const Batch& batch : batches) {
+    const Batch& expected = again->next();
+    EXPECT_TRUE(std::ranges::equal(batch.images, expected.images));
+    EXPECT_TRUE(std::ranges::equal(batch.labels, expected.labels));
+  }
 }
 
 TEST(TrainingLoader, ReadsNoFurtherAheadThanAsked) {
