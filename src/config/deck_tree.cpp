@@ -14,9 +14,10 @@
 namespace flotilla::config {
 namespace {
 
-// No key of a deck lies deeper; the parser frees nested tables by recursion, so that a line of many thousand
+// No key of a deck lies deeper; the parser frees nested tables by recursion, so that a name of many thousand
 // "a.a.a" would overflow the stack.
-constexpr std::int64_t most_levels_in_a_line = 256;
+constexpr std::int64_t most_dots_in_a_name = 256;
+constexpr int most_mended_numbers = 1024;
 constexpr int most_levels = 16;
 
 DeckPosition position_of(const toml::source_region& source) {
@@ -58,18 +59,48 @@ Node make_node(const toml::node& from, int level) {
   return node;
 }
 
+/// The index behind the string that begins at the quote text[begin]; the end of the text if it has none.
+std::size_t end_of_string(const std::string& text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string three(3, quote);
+  const bool has_lines = text.compare(begin, 3, three) == 0;
+  for (std::size_t i = begin + (has_lines ? 3 : 1); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (has_lines && text.compare(i, 3, three) == 0) {
+      // Quotes before the last three belong to the string.
+      return std::min(text.find_first_not_of(quote, i), text.size());
+    } else if (!has_lines && (text[i] == quote || text[i] == '\n')) {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
+/// The mistake of names, with those of the inline tables around them, that make too many tables.
 std::optional<SyntaxMistake> too_deep(const std::string& text) {
-  std::int64_t line = 1;
-  std::int64_t levels = 0;
-  for (const char letter : text) {
-    if (letter == '.') ++levels;
-    if (letter == '\n') {
-      ++line;
-      levels = 0;
+  std::vector<std::int64_t> around;  // dots before each bracket that is open
+  std::int64_t dots = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (letter == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (letter == '"' || letter == '\'') {
+      i = end_of_string(text, i) - 1;
+    } else if (letter == '.') {
+      ++dots;
+    } else if (letter == '[' || letter == '{') {
+      around.push_back(dots);
+    } else if (letter == ',' || letter == '\n') {
+      dots = around.empty() ? 0 : around.back();
+    } else if ((letter == ']' || letter == '}') && !around.empty()) {
+      dots = around.back();
+      around.pop_back();
     }
-    if (levels > most_levels_in_a_line) {
-      return SyntaxMistake{{line, 1}, cat("a line with more than ", most_levels_in_a_line, " dots")};
-    }
+    if (dots > most_dots_in_a_name)
+      return SyntaxMistake{
+          {1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n'), 1},
+          cat("a key with more than ", most_dots_in_a_name, " dots")};
   }
   return std::nullopt;
 }
@@ -80,6 +111,21 @@ std::string line_of(const std::string& text, std::int64_t number) {
   std::string line;
   for (std::int64_t i = 0; i < number; ++i) std::getline(lines, line);
   return line;
+}
+
+/// Adds the zero that TOML wants and others do not, as in .05 and 1., where the parser found it missing.
+/// @returns whether it did
+bool mend_number(std::string& text, const SyntaxMistake& mistake) {
+  if (mistake.text.find("parsing floating-point: ") == std::string::npos) return false;
+  std::size_t at = 0;
+  for (std::int64_t line = 1; line < mistake.position.line; ++line) at = text.find('\n', at) + 1;
+  for (std::int64_t column = 1; column < mistake.position.column && at < text.size(); ++at)
+    if (at + 1 == text.size() || (static_cast<unsigned char>(text[at + 1]) & 0xC0U) != 0x80U) ++column;
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  const bool leads = at < text.size() && text[at] == '.' && is_digit(at + 1);
+  const bool trails = at > 1 && text[at - 1] == '.' && is_digit(at - 2);
+  if (leads || trails) text.insert(at, 1, '0');
+  return leads || trails;
 }
 
 /// The mistake in a line that gives a string without quotes; nothing: it does not.
@@ -139,12 +185,16 @@ std::string Node::type() const {
   return names.at(value.index());
 }
 
-std::variant<Table, SyntaxMistake> parse_toml(const std::string& text) {
+std::variant<Table, SyntaxMistake> parse_toml(const std::string& deck) {
+  std::string text = deck;
   if (const auto mistake = too_deep(text)) return *mistake;
-  try {
-    return make_table(toml::parse(text), 0);
-  } catch (const toml::parse_error& error) {
-    return explained({position_of(error.source()), std::string(error.description())}, text);
+  for (int mended = 0;; ++mended) {
+    try {
+      return make_table(toml::parse(text), 0);
+    } catch (const toml::parse_error& error) {
+      const SyntaxMistake mistake{position_of(error.source()), std::string(error.description())};
+      if (mended == most_mended_numbers || !mend_number(text, mistake)) return explained(mistake, text);
+    }
   }
 }
 

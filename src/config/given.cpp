@@ -1,60 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/given.hpp"
 
-#include <optional>
-
 #include "kernels/error.hpp"
 #include "src/config/keys.hpp"
+#include "src/config/read_value.hpp"
 #include "src/config/suggestions.hpp"
 
 namespace flotilla::config {
 namespace {
-
-/// A scalar of the tree as T; an integer will do for a number.
-template <class T>
-std::optional<T> scalar_as(const Node& node) {
-  if (const T* held = std::get_if<T>(&node.value)) return *held;
-  return std::nullopt;
-}
-
-template <>
-std::optional<double> scalar_as<double>(const Node& node) {
-  if (const double* held = std::get_if<double>(&node.value)) return *held;
-  if (const auto* integer = std::get_if<std::int64_t>(&node.value)) return static_cast<double>(*integer);
-  return std::nullopt;
-}
-
-struct WrongType {
-  DeckPosition position;
-  std::string got;
-};
-
-template <class T>
-struct Reader {
-  static std::variant<Value, WrongType> read(const Node& node) {
-    if (auto value = scalar_as<T>(node)) return Value(std::move(*value));
-    return WrongType{node.position, node.type()};
-  }
-};
-
-template <class T>
-struct Reader<std::vector<T>> {
-  static std::variant<Value, WrongType> read(const Node& node) {
-    const auto* items = std::get_if<std::vector<Node>>(&node.value);
-    if (items == nullptr) return WrongType{node.position, node.type()};
-    std::vector<T> values;
-    for (const Node& item : *items) {
-      auto value = scalar_as<T>(item);
-      if (!value) return WrongType{item.position, item.type() + " in it"};
-      values.push_back(std::move(*value));
-    }
-    return Value(std::move(values));
-  }
-};
-
-std::variant<Value, WrongType> read_as(const Value& like, const Node& node) {
-  return std::visit([&]<class T>(const T&) { return Reader<T>::read(node); }, like);
-}
 
 /// An empty text is a value only where the default is empty too ("none").
 bool is_refused_as_empty(const Key& key, const Value& value) {
@@ -83,7 +36,7 @@ void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>
 }
 
 void collect_key(const Key& key, const Member& member, DeckValues& given, Mistakes& mistakes) {
-  const auto read = read_as(default_of(key), member.node);
+  const auto read = read_value(member.node, default_of(key));
   if (const auto* wrong = std::get_if<WrongType>(&read)) {
     mistakes.add({wrong->position, {}},
                  cat(key.path, " must be ", type_name(default_of(key)), ", got ", wrong->got));

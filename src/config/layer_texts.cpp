@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/config/choices.hpp"
 #include "src/config/key_table.hpp"
+#include "src/config/read_value.hpp"
 #include "src/config/suggestions.hpp"
 
 namespace flotilla {

@@ -5,13 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 namespace flotilla::config {
 namespace {
-
-template <class T>
-struct TypeOf {};
 
 template <class T>
 std::string scalar_text(const T& value) {
@@ -43,63 +39,6 @@ std::string element_text(const std::vector<T>& values) {
   std::string text = "[";
   for (const T& value : values) text += (text.size() > 1 ? ", " : "") + element_text(value);
   return text + "]";
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  text = trimmed(text);
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<bool> parse(std::string_view text, TypeOf<bool>) {
-  text = trimmed(text);
-  if (text == "true") return true;
-  if (text == "false") return false;
-  return std::nullopt;
-}
-
-std::optional<std::int64_t> parse(std::string_view text, TypeOf<std::int64_t>) {
-  return parse_number<std::int64_t>(text);
-}
-
-std::optional<double> parse(std::string_view text, TypeOf<double>) {
-  return parse_number<double>(text);
-}
-
-std::optional<std::string> parse(std::string_view text, TypeOf<std::string>) {
-  const bool in_quotes =
-      text.size() >= 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
-  return std::string(in_quotes ? text.substr(1, text.size() - 2) : text);
-}
-
-template <class T>
-std::optional<std::vector<T>> parse(std::string_view text, TypeOf<std::vector<T>>) {
-  text = trimmed(text);
-  if (text.empty()) return std::nullopt;  // "[]" is the empty array
-  if (text.front() == '[') {
-    if (text.size() < 2 || text.back() != ']') return std::nullopt;
-    text = trimmed(text.substr(1, text.size() - 2));
-  }
-  std::vector<T> values;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    const auto value = parse(trimmed(text.substr(0, comma)), TypeOf<T>{});
-    if (!value) return std::nullopt;
-    values.push_back(*value);
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  return values;
 }
 
 }  // namespace
@@ -148,15 +87,6 @@ std::string quoted(std::string_view text) {
     out += letter;
   }
   return '"' + printable(out) + '"';
-}
-
-std::optional<Value> value_from_text(std::string_view text, const Value& like) {
-  return std::visit(
-      [text]<class T>(const T&) -> std::optional<Value> {
-        if (auto value = parse(text, TypeOf<T>{})) return Value(std::move(*value));
-        return std::nullopt;
-      },
-      like);
 }
 
 }  // namespace flotilla::config

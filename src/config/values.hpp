@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -28,9 +27,5 @@ std::string printable(std::string_view text);
 
 /// `text` as a TOML string: quotes around it, and whatever is not printable escaped.
 std::string quoted(std::string_view text);
-
-/// Parses the text after the "=" of an override. Strings need no quotes, arrays are "[1, 2]" or "1,2".
-/// Empty if the text is not a value of the same type as `like`.
-std::optional<Value> value_from_text(std::string_view text, const Value& like);
 
 }  // namespace flotilla::config
