@@ -83,7 +83,8 @@ std::string export_onnx(const ExportArguments& arguments,
   std::string path = checkpoint_at(arguments.checkpoint, on_damaged);
   check_output_file(arguments.output, {path});
   const Snapshot model = read_model(path, arguments.average);
-  const Config config = load_deck({.path = path, .text = model.state.deck, .overrides = {}}).config;
+  const Config config =
+      load_deck({.path = path, .text = model.state.deck, .overrides = {}, .saved = true}).config;
   OnnxForm form{.keep_batch_norm = arguments.keep_batch_norm};
   SampleForm samples{.shape = {}, .bytes = false};
   const bool takes_rows = config.model.kind == "mlp" || config.model.has_embeddings();

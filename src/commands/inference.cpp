@@ -32,7 +32,8 @@ LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
   agree(world, [&] {
     if (checkpoint.state.deck.empty())
       throw UserError(cat(checkpoint.path, " holds weights only: give a deck as well (", remedy, ")"));
-    deck = load_deck({.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = overrides});
+    deck = load_deck(
+        {.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = overrides, .saved = true});
   });
   check_same_deck(deck.config, world);
   return deck;

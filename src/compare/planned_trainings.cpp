@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/config/read_value.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla {
@@ -16,8 +17,10 @@ using Overrides = std::vector<std::string>;
 
 /// What one training sets by itself, after all other overrides.
 Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t run, std::int64_t seed) {
-  Overrides own = {cat("run.seed=", seed),
-                   cat("run.output=", output, "/", plan.runs[run].folder, "/seed-", seed), "run.resume=auto"};
+  Overrides own = {
+      cat("run.seed=", seed),
+      cat("run.output=", config::quoted(cat(output, "/", plan.runs[run].folder, "/seed-", seed))),
+      "run.resume=auto"};
   if (plan.equal == Equal::time)
     for (const std::string& each : {cat("train.seconds=", config::toml_text(plan.seconds)),
                                     std::string("train.epochs=0"), std::string("train.steps=0")})
@@ -25,11 +28,14 @@ Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t
   return own;
 }
 
-/// The value of the last override of the key; else `otherwise`.
-std::string overridden(const Overrides& overrides, const std::string& key, const std::string& otherwise) {
+/// run.output of the last override that has one; else `otherwise`.
+std::string overridden_output(const Overrides& overrides, const std::string& otherwise) {
+  const std::string key = "run.output=";
   std::string value = otherwise;
   for (const std::string& text : overrides)
-    if (text.starts_with(key + "=")) value = text.substr(key.size() + 1);
+    if (text.starts_with(key))
+      if (const auto given = config::value_from_text(text.substr(key.size()), config::Value(std::string())))
+        value = std::get<std::string>(*given);
   return value;
 }
 
@@ -47,7 +53,7 @@ class Trainings {
     const std::vector<std::int64_t> batches = global_batches(configs, global_batch_of);
     refuse();
     std::vector<PlannedTraining> trainings;
-    const std::string output = overridden(overrides_, "run.output", plan_.output);
+    const std::string output = overridden_output(overrides_, plan_.output);
     for (std::int64_t i = 0; i < plan_.seeds; ++i) {
       for (std::size_t run = 0; run < plan_.runs.size(); ++run) {
         const std::int64_t seed = configs[run]->run.seed + i;

@@ -93,7 +93,8 @@ std::vector<std::string> compared_lines(const std::string& deck) {
   std::vector<std::string> lines;
   std::istringstream stream(deck);
   for (std::string line; std::getline(stream, line);)
-    if (!line.starts_with("time_limit_s ") && !line.starts_with("stop_margin_s ")) lines.push_back(line);
+    if (!line.starts_with("time_limit_s ") && !line.starts_with("stop_margin_s ") && !line.starts_with('#'))
+      lines.push_back(line);
   return lines;
 }
 

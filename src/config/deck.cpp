@@ -60,9 +60,8 @@ void derive(const config::DeckValues& given, Config& config) {
     reduction.last_bucket_mb = std::min(reduction.last_bucket_mb, reduction.bucket_mb);
 }
 
-}  // namespace
-
-LoadedDeck load_deck(const DeckSource& source) {
+/// Reads, overlays and checks a deck, without a look at the resolved text.
+LoadedDeck load(const DeckSource& source) {
   config::Mistakes mistakes(source.path);
   config::DeckValues given;
   auto parsed = config::parse_toml(source.text);
@@ -88,12 +87,37 @@ LoadedDeck load_deck(const DeckSource& source) {
   for (std::size_t i = 0; i < loaded.config.model.layers.size(); ++i)
     loaded.config.model.layer_places.push_back(
         config::place_of(source.path, given.origin_of("model.layers", i)));
-  config::resolve_paths(source.path, given, loaded.config, mistakes);
+  const bool literal = source.saved || source.text.starts_with(config::mark_of_resolved);
+  config::resolve_paths(source.path, literal, given, loaded.config, mistakes);
   mistakes.throw_if_any();
   loaded.config.resolved_text = config::resolved_text(loaded.config);
   for (const config::Key& key : config::all_keys())
-    if (const config::Given* value = given.find(key.path))
+    if (const config::Given* value = given.find(key.path); value != nullptr && !source.saved)
       loaded.places[key.path] = config::place_of(source.path, value->origin);
+  return loaded;
+}
+
+/// Reads the resolved text back: checkpoints rely on it. @throws InternalError unless it gives `config` again
+void check_resolved(const Config& config, const std::string& path) {
+  Config again;
+  try {
+    again = load({.path = path, .text = config.resolved_text, .overrides = {}}).config;
+  } catch (const UserError& error) {
+    throw InternalError(cat("the resolved deck of ", path, " cannot be read: ", error.what()));
+  }
+  for (const config::Key& key : config::all_keys()) {
+    const config::Value value = key.field.read(config);
+    const config::Value read = key.field.read(again);
+    require(value == read, "the resolved deck of ", path, " has ", key.path, " = ", config::toml_text(read),
+            " instead of ", config::toml_text(value));
+  }
+}
+
+}  // namespace
+
+LoadedDeck load_deck(const DeckSource& source) {
+  LoadedDeck loaded = load(source);
+  check_resolved(loaded.config, source.path);
   return loaded;
 }
 

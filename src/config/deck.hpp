@@ -18,6 +18,7 @@ struct DeckSource {
   std::string text;  ///< TOML
   std::vector<std::string> overrides;                ///< "key.path=value", from the command line
   std::vector<config::PlacedOverride> written = {};  ///< Those of another file, between deck and command line
+  bool saved = false;  ///< The text is the resolved deck of a checkpoint: its paths are literal
 };
 
 struct LoadedDeck {

@@ -80,7 +80,7 @@ std::string listed(const std::function<bool(const Key&)>& is_wanted,
 }  // namespace
 
 std::string resolved_text(const Config& config) {
-  std::string text;
+  std::string text(mark_of_resolved);
   std::string table;
   for (const Key& key : all_keys()) {
     const Value value = key.field.read(config);

@@ -63,7 +63,7 @@ std::string broken_by(const Rule&, bool) {
 }
 
 std::string broken_by(const Rule& rule, const std::string& value) {
-  // A file name with a NUL would be cut by the system; other control characters make a mess of terminals.
+  // They make a mess of terminals.
   if (std::any_of(value.begin(), value.end(), [](char letter) {
         const auto byte = static_cast<unsigned char>(letter);
         return byte < 0x20 || byte == 0x7F;
@@ -159,6 +159,9 @@ Value default_of(const Key& key) {
 }
 
 std::optional<BrokenRule> broken_rule(const Key& key, const Value& value) {
+  // Names of files may have any letters: a NUL alone would be cut by the system.
+  const auto* const path = key.path_role == PathRole::none ? nullptr : std::get_if<std::string>(&value);
+  if (path != nullptr && is_utf8(*path) && path->find('\0') == std::string::npos) return std::nullopt;
   return std::visit([&](const auto& held) { return find_broken(key.rule, held); }, value);
 }
 

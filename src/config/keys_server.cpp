@@ -56,7 +56,6 @@ std::vector<Key> server_keys() {
        .help = "A worker that is more pushes than this ahead of the last one waits, so that a stop needs not "
                "wait for long until the others have caught up; 0: no bound",
        .condition = not_sync,
-       .presence = Necessity::optional,
        .default_text = "as many pushes as 32 steps make, at least 1"},
       {.path = "server.split",
        .field = field<&Config::strategy, &ServerConfig::split>(),

@@ -41,7 +41,7 @@ std::string variable(const std::string& name, const std::string& written) {
   if (value != nullptr && *value != '\0') return value;
   throw UserError(cat(config::quoted(written), " in a path needs the environment variable ", name,
                       ", which is ", value == nullptr ? "not set" : "empty",
-                      ": set it, or write the folder out"));
+                      ": set it, or write the folder out ($$ for a $ in a name)"));
 }
 
 /// The path with what "~", $NAME and ${NAME} stand for.
@@ -61,6 +61,11 @@ std::string expanded(const std::string& path) {
     const std::size_t dollar = std::min(path.find('$', at), path.size());
     text.append(path, at, dollar - at);
     if (dollar == path.size()) break;
+    if (path.compare(dollar + 1, 1, "$") == 0) {
+      text += '$';
+      at = dollar + 2;
+      continue;
+    }
     const bool braces = path.compare(dollar + 1, 1, "{") == 0;
     const std::size_t begin = dollar + 1 + (braces ? 1 : 0);
     const bool is_name = begin < path.size() && letters.find(path[begin]) != std::string_view::npos;
@@ -99,7 +104,7 @@ std::optional<std::int64_t> step_to_resume(const std::string& resume) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-void resolve_paths(const std::string& deck_path, const DeckValues& given, Config& config,
+void resolve_paths(const std::string& deck_path, bool literal, const DeckValues& given, Config& config,
                    Mistakes& mistakes) {
   const fs::path here = current_folder();
   const fs::path deck_folder = (here / deck_path).parent_path();
@@ -112,7 +117,8 @@ void resolve_paths(const std::string& deck_path, const DeckValues& given, Config
     if (path.empty() || (key.path == "run.resume" && !names_a_file)) continue;
     const bool beside_deck = key.path_role == PathRole::input && !value->origin.from_override();
     try {
-      key.field.write(config, absolute_path(expanded(path), beside_deck ? deck_folder : here));
+      const std::string meant = literal && !value->origin.from_override() ? path : expanded(path);
+      key.field.write(config, absolute_path(meant, beside_deck ? deck_folder : here));
     } catch (const UserError& error) {
       mistakes.add(value->origin, cat(key.path, ": ", error.what()));
     }

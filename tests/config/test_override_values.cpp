@@ -88,5 +88,20 @@ TEST(Decks, MayHaveManyDotsButInTheNamesOfKeys) {
     EXPECT_NE(test::mistakes_of(deep).find("a key with more than 256 dots"), std::string::npos) << deep;
 }
 
+TEST(Decks, OfOneRunAreLiteralInTheirPaths) {
+  setenv("usd", "wrong", 1);
+  const std::string folder = "/tmp/cost_in_$usd/~/{0..3}/a\nb\"c\\d%s";
+  const Config config =
+      test::load(test::good_deck, {"run.output=" + quoted("/tmp/cost_in_$$usd/~/{0..3}/a\nb\"c\\d%s")})
+          .config;
+
+  EXPECT_EQ(config.run.output, folder);
+  EXPECT_EQ(test::load(config.resolved_text).config.run.output, folder);
+  EXPECT_EQ(test::load(config.resolved_text, {"run.resume=/x/$usd"}).config.run.resume, "/x/wrong");
+  const std::string older = config.resolved_text.substr(config.resolved_text.find('\n') + 1);
+  EXPECT_EQ(load_deck({.path = "step.h5", .text = older, .overrides = {}, .saved = true}).config.run.output,
+            folder);
+}
+
 }  // namespace
 }  // namespace flotilla::config
