@@ -96,7 +96,9 @@ void add_options(CLI::App& command, InspectArguments& arguments) {
 
 void add_options(CLI::App& command, ExportArguments& arguments) {
   command.add_option("CHECKPOINT", arguments.checkpoint, "File or a run's folder")->required();
-  command.add_option("OUT", arguments.output, "HDF5 file to write, or ONNX model where it ends in .onnx")
+  command
+      .add_option("OUT", arguments.output,
+                  "What to write: an HDF5 file (.h5, .hdf5) or an ONNX model (.onnx)")
       ->required();
   command.add_flag("--average", arguments.average, "The averaged weights (train.average_decay)");
   command.add_flag("--keep-batch-norm", arguments.keep_batch_norm,
