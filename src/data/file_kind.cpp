@@ -271,8 +271,10 @@ void refuse_other_kinds(const std::string& path, FileFormat format, std::string_
                        format == FileFormat::criteo || format == FileFormat::libsvm;
   const bool fits = kind.format == format || (is_text && kind.format == FileFormat::text);
   if (fits && (!kind.gzipped || is_read_inflated(format))) return;
-  const bool known = kind.format != FileFormat::unknown && (kind.format != FileFormat::binary || is_text) &&
-                     (kind.format != FileFormat::empty || !is_text);
+  const bool tells_empty = is_text || format == FileFormat::idx;  // in its own words
+  const bool known = format == FileFormat::folder ||
+                     ((kind.format != FileFormat::empty || !tells_empty) &&
+                      kind.format != FileFormat::unknown && (kind.format != FileFormat::binary || is_text));
   if (!known && (!kind.gzipped || is_read_inflated(format))) return;
   throw UserError(
       cat(config::printable(path), ": ",

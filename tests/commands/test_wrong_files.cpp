@@ -196,6 +196,16 @@ class WrongFiles : public testing::Test {
   std::vector<Reader> readers() const {
     const auto ignore = [](const std::string&) {};
     std::vector<Reader> all;
+    all.push_back(data(DataKind::idx, {"images.idx", "images.idx.gz"}));
+    all.push_back({"data.train.labels", {"labels.idx"}, [this](const std::string& file) {
+                     open_dataset({}, {.given = true, .images = path("images.idx"), .labels = file}, 3, 1,
+                                  {.training = true});
+                   }});
+    all.push_back(data(DataKind::image_list, {"list.txt"}));
+    all.push_back(data(DataKind::image_folder, {"classes"}));
+    all.push_back(data(DataKind::webdataset, {"shard.tar"}));
+    all.push_back(data(DataKind::criteo, {"clicks.tsv"}));
+    all.push_back(data(DataKind::libsvm, {"clicks.svm", "clicks.svm.gz"}));
     for (const bool labelled : {true, false}) {
       all.push_back(data(DataKind::hdf5, {"arrays.h5"}, labelled));
       all.push_back(data(DataKind::numpy, {"arrays.npz", "npy"}, labelled));
@@ -229,6 +239,17 @@ class WrongFiles : public testing::Test {
 std::string other_sentence(const std::string& reader, const std::string& file) {
   if (reader == "data.kind = \"numpy\"" && file == "array.npy")
     return "is one array, and samples need labels or targets";
+  const bool of_lines = reader == "data.kind = \"image-list\"" || reader == "data.kind = \"criteo\"" ||
+                        reader == "data.kind = \"libsvm\"";
+  if (of_lines && (file == "table.csv" || file == "notes.txt")) return file + ":1: ";
+  if (of_lines && file == "npy") return "NumPy";
+  if (of_lines && file == "empty")
+    return reader == "data.kind = \"image-list\"" ? "names no image" : "is empty";
+  if (reader == "data.kind = \"idx\"" && file == "labels.idx") return "holds labels";
+  if (reader == "data.train.labels" && file.starts_with("images.idx")) return "holds images";
+  if ((reader == "data.kind = \"idx\"" || reader == "data.train.labels") && file == "empty")
+    return "is empty";
+  if (reader == "data.kind = \"image-folder\"" && file == "npy") return "has no folder for a class";
   if (reader == "run.resume" && file == "weights.h5")
     return "it is not a checkpoint; weights go into model.initial_weights";
   if (reader == "export" && file == "weights.h5") return "a file of weights needs no export";
