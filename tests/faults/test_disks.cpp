@@ -115,6 +115,18 @@ TEST_F(Disk, ThatIsFullBeforeTheStartIsToldInOneSentence) {
   EXPECT_NE(result.errors.find("No space left on device"), std::string::npos) << result.errors;
 }
 
+TEST_F(Disk, WithoutRoomForACheckpointIsToldBeforeTraining) {
+  fill_disk(disk_ + "/fill");
+  fs::resize_file(disk_ + "/fill", fs::file_size(disk_ + "/fill") - (std::uintmax_t{64} << 10));
+
+  const Result training = flotilla(2, arguments({"train.steps=20"}));
+  const Result check = flotilla(2, arguments({"train.steps=20", "--check"}));
+
+  for (const Result& result : {training, check})
+    expect_told(result, "No space left on device for a checkpoint in run.output " + output_ + ": one takes ");
+  EXPECT_FALSE(fs::exists(output_));
+}
+
 // The digits are 7.84 MB when inflated, once for both ranks.
 TEST_F(Disk, ThatIsTooSmallForInflatedDataIsToldBeforeInflating) {
   fill_disk(disk_ + "/fill");

@@ -289,9 +289,11 @@ TEST_F(Saving, LetsAnotherNumberOfWorkersBeginWithTheSharedModel) {
   SavingRun resumed(world_.split(world_.rank()), own_.path(), Kind::drifting, {}, checkpoint(3));
 
   EXPECT_FALSE(resumed.continuation.own_state);
-  ASSERT_EQ(resumed.continuation.notes.size(), 1U);
-  EXPECT_NE(resumed.continuation.notes[0].find(cat("of ", world_.size(), " workers")), std::string::npos)
-      << resumed.continuation.notes[0];
+  ASSERT_EQ(resumed.continuation.notes.size(), 2U);
+  EXPECT_EQ(resumed.continuation.notes[0],
+            cat("changed      workers ", world_.size(), " → 1 since the checkpoint"));
+  EXPECT_NE(resumed.continuation.notes[1].find(cat("of ", world_.size(), " workers")), std::string::npos)
+      << resumed.continuation.notes[1];
   EXPECT_EQ(resumed.values().front(), common);
   EXPECT_NE(resumed.values().front(), whole.values().front());
   EXPECT_EQ(resumed.values().back(), whole.values().back()) << "what the strategy has of its own";
