@@ -35,8 +35,6 @@ class Dataset : public Identifiable, public BagSource {
   /// @throws UserError naming file and position; a BadSample if only this sample is bad.
   virtual std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const = 0;
 
-  /// The type of the numbers of samples as they are stored, as NumPy calls it.
-  virtual std::string number_type() const { return "float32"; }
   /// The scaling of samples (C,H,W) that are bytes; empty: they are not.
   virtual std::optional<ByteScaling> scaling() const { return {}; }
   /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns its label. Only where

@@ -14,6 +14,8 @@ class Identifiable {
  public:
   virtual ~Identifiable() = default;
   virtual std::int64_t size() const = 0;  ///< Samples
+  /// The type of the numbers of samples as they are stored, as NumPy calls it.
+  virtual std::string number_type() const { return "float32"; }
   /// Adds to `sum` what is known of all samples without reading them (labels, sizes of files), and the stored
   /// contents of the given ones. Nothing where the deck's keys say all. @throws UserError as reading does
   virtual void identify(std::span<const std::int64_t> /*samples*/, Checksum& /*sum*/) const {}
