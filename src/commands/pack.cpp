@@ -207,11 +207,12 @@ int pack(const PackArguments& arguments, const mpi::Communicator& world, Failure
   agree(world, [&] {
     if (!world.is_root()) return;
     const double seconds = static_cast<double>(trace::now_ns() - began_ns) * 1e-9;
-    print_line(fmt::format("packed {} images, {}, into {} {}-*.tar by {} in {:.2f} s: {:.0f} images/s, {}/s",
-                           packing.list.size(), bytes_text(sums[2]), shards_text(std::ssize(packing.shards)),
-                           packing.beginning, mpi::counted(world.size(), "rank"), seconds,
-                           static_cast<double>(packing.list.size()) / seconds,
-                           bytes_text(static_cast<std::int64_t>(static_cast<double>(sums[2]) / seconds))));
+    print_line(fmt::format(
+        "packed {} images, {}, into {} {}-*.tar by {} in {:.2f} s: {:.0f} images/s, {}/s{}",
+        packing.list.size(), bytes_text(sums[2]), shards_text(std::ssize(packing.shards)), packing.beginning,
+        mpi::counted(world.size(), "rank"), seconds, static_cast<double>(packing.list.size()) / seconds,
+        bytes_text(static_cast<std::int64_t>(static_cast<double>(sums[2]) / seconds)),
+        packing.list.left_out));
     if (sums[1] > 0)
       print_line(cat(shards_text(sums[1]), sums[1] == 1 ? " was" : " were",
                      " there already, unchanged by its checksum"));

@@ -144,7 +144,8 @@ TEST(ImageFolder, FolderThatIsMissingOrHasNoImageIsTold) {
 
   EXPECT_TRUE(
       contains(mistake_of(folder.path("nowhere"), {.classes = 2}), "nowhere: this folder cannot be read"));
-  EXPECT_TRUE(contains(mistake_of(folder.path("file"), {.classes = 2}), "file: is a text file, not a folder"));
+  EXPECT_TRUE(
+      contains(mistake_of(folder.path("file"), {.classes = 2}), "file: is a text file, not a folder"));
   EXPECT_TRUE(contains(mistake_of(folder.path("train"), {.classes = 1, .empty_classes = true}), "no image"));
 }
 

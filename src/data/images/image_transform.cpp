@@ -6,10 +6,10 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/data/images/exif.hpp"
-#include "src/data/images/recognise_image.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/jitter.hpp"
 #include "src/data/images/random_crop.hpp"
+#include "src/data/images/recognise_image.hpp"
 #include "src/data/images/resizer.hpp"
 #include "src/data/images/turning.hpp"
 

@@ -102,7 +102,8 @@ ShardIndex ShardIndex::of_text(std::string_view text, const std::string& path) {
     index.images.push_back(std::move(image));
   }
   bool understood = true;
-  while (!fields.ended()) understood = index.left_out.add_line(fields.word('\n')) && understood;
+  while (!fields.ended() && !fields.failed())
+    understood = index.left_out.add_line(fields.word('\n')) && understood;
   if (!understood || fields.failed() || std::ssize(index.images) != count)
     fail("is not the index of a shard");
   return index;
