@@ -22,6 +22,7 @@ import sys
 import time
 import zlib
 
+sys.dont_write_bytecode = True  # no folder in the source tree
 from compare_torch_speed import Uploads, resident_batches
 
 try:
