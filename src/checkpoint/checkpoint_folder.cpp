@@ -343,7 +343,8 @@ std::string checkpoint_at(const std::string& file_or_folder,
   };
   if (auto newest = find_newest_good(file_or_folder, note, workers)) return *newest;
   const FileKind kind = kind_of_path(file_or_folder);
-  if (!is_there(file_or_folder + "/checkpoints") && kind.advice.starts_with("data.kind"))
+  if (newest_damage.empty() && !is_there(file_or_folder + "/checkpoints") &&
+      kind.advice.starts_with("data.kind"))
     throw UserError(cat("'", file_or_folder, "' ",
                         wrong_kind_text(kind, "a run's folder or one of checkpoints (step-*.h5)")));
   throw UserError(cat("the folder '", file_or_folder,

@@ -146,7 +146,8 @@ TEST(NoCheckpoint, IsRefusedNamingFileAndReason) {
   };
 
   EXPECT_TRUE(mentions(error("absent.h5"), {"absent.h5", "No such file"}));
-  EXPECT_TRUE(mentions(error("text.h5"), {"text.h5", "not an HDF5 file"}));
+  EXPECT_TRUE(mentions(error("text.h5"),
+                       {"text.h5", "is a text file, not a checkpoint or a file of weights (HDF5)"}));
   EXPECT_TRUE(mentions(error("empty.h5"), {"empty.h5", "empty"}));
   EXPECT_TRUE(mentions(error(""), {folder.path(), "directory"}));
 }
@@ -190,8 +191,8 @@ TEST(Weights, AreRefusedWithoutParametersAndAreNoCheckpoint) {
   add_dataset(folder.path("none.h5"), "elsewhere/x", {1}, {1.0F});
   add_dataset(folder.path("w.h5"), "parameters/x", {1}, {1.0F});
 
-  EXPECT_TRUE(
-      mentions(user_error([&] { read_weights(folder.path("none.h5")); }), {"no datasets in /parameters"}));
+  EXPECT_TRUE(mentions(user_error([&] { read_weights(folder.path("none.h5")); }),
+                       {"is an HDF5 file of arrays, not a checkpoint"}));
   EXPECT_TRUE(mentions(user_error([&] { read_checkpoint(folder.path("w.h5")); }), {"no attribute schema"}));
 }
 

@@ -27,7 +27,7 @@ VENDOR_HEADERS = {
     r"cuda[a-z_0-9]*\.h": r"kernels/cudnn/|kernels/graphs/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/",
     r"cublas[A-Za-z_]*\.h": r"kernels/cudnn/|tests/cuda/fake/",
     r"Kokkos_[A-Za-z]*\.hpp": r"kernels/device_loops/|tests/kernels/",
-    r"hdf5\.h": r"src/|tests/checkpoint/|tests/data/arrays/",
+    r"hdf5\.h": r"src/|tests/checkpoint/",
     r"toml\+\+/[a-z.]*|toml\.hpp": r"src/config/deck",
     r"jpeglib\.h|jerror\.h|turbojpeg\.h": r"src/data/images/jpeg_|tests/data/images/",
     r"png\.h": r"src/data/images/png_|tests/data/images/",
