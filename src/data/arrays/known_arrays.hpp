@@ -16,8 +16,8 @@ struct KnownArrays {
 };
 
 /// Opens a file of arrays, whose rows are to be read from the first to the last, of any kind that is read,
-/// told by its contents, or a folder of .npy files. Null where it is no file of arrays: a checkpoint, which is
-/// HDF5 too, is none.
+/// told by its contents, or a folder of .npy files. Null where it is no file of arrays: a checkpoint, which
+/// is HDF5 too, is none.
 /// @throws UserError if it is damaged
 KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache);
 

@@ -55,8 +55,8 @@ TEST_F(ArrayMistakes, FilesThatAreNoHdf5OrCutShort) {
   test::save(folder.path("text.h5"), {'h', 'e', 'l', 'l', 'o'});
   EXPECT_EQ(mistake("text.h5"), "text.h5: is a text file, not an HDF5 file; check the path");
   test::save(folder.path("other.h5"), {1, 2, 3, 4});
-  EXPECT_TRUE(mistake("other.h5").starts_with(
-      "'other.h5' is not an HDF5 file, or is truncated or damaged at its start: "))
+  EXPECT_TRUE(mistake("other.h5")
+                  .starts_with("'other.h5' is not an HDF5 file, or is truncated or damaged at its start: "))
       << mistake("other.h5");
   save("short.h5", {images, labels});
   cut("short.h5", 20);
