@@ -234,7 +234,10 @@ PlanReading read_plan(const std::string& path, const std::string& text) {
   PlanReading reading;
   Plan& plan = reading.plan;
   plan.path = path;
-  plan.output = "runs/" + fs::path(path).stem().string();
+  // A deck's path, in which $$ is a $.
+  plan.output = "runs/";
+  for (const char letter : fs::path(path).stem().string())
+    plan.output += letter == '$' ? "$$" : std::string(1, letter);
   Mistakes mistakes(path);
   const auto parsed = config::parse_toml(text);
   if (const auto* syntax = std::get_if<config::SyntaxMistake>(&parsed))
