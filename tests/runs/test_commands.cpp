@@ -93,7 +93,8 @@ TEST_F(Commands, EvaluateWritesTheSameVectorsOnAnyNumberOfRanks) {
 
   ASSERT_EQ(one.size(), 20000U);
   ASSERT_EQ(three.size(), 20000U);
-  for (std::size_t i = 0; i < one.size(); ++i) ASSERT_TRUE(test::within(one[i], three[i], 1e-5)) << i;
+  // Sums of 784 products in another order for another size of batch.
+  EXPECT_TRUE(test::within(one, three, 784 * float_rounding));
 }
 
 TEST_F(Commands, EvaluateDoesNotWriteVectorsOverTheCheckpoint) {

@@ -84,7 +84,8 @@ TEST(LayerRuns, LearnAlikeOnTheDevices) {
   };
   const double cpu = loss({"device.kind=cpu"});
 
-  EXPECT_TRUE(test::within(loss({"device.kind=reference"}), cpu, 1e-3 * cpu));
+  // 15 steps, in which rounding grows by less than 64 a step.
+  EXPECT_TRUE(test::within(loss({"device.kind=reference"}), cpu, 15 * 64 * float_rounding * cpu));
 }
 
 TEST(LayerRuns, AreCheckedEvaluatedAndInspected) {

@@ -55,7 +55,7 @@ TEST_F(Regression, ReportsTheErrorsOfNumbersInsteadOfAccuracies) {
   EXPECT_EQ(found.at("best_of"), "r2");
   // The loss is the mean of the squares, here in units of the data.
   const double rmse = found.at("rmse").get<double>();
-  EXPECT_TRUE(test::within(found.at("loss").get<double>(), rmse * rmse, 1e-6 * rmse * rmse));
+  EXPECT_TRUE(test::within(found.at("loss").get<double>(), rmse * rmse, 16 * float_rounding * rmse * rmse));
   EXPECT_LT(found.at("mae").get<double>(), rmse);
   EXPECT_NE(result.output.find(", rmse: "), std::string::npos) << result.output;
   EXPECT_EQ(result.output.find("acc"), std::string::npos) << result.output;
@@ -100,7 +100,8 @@ TEST_F(Regression, TrainsWithEveryLossOnTheDevices) {
       losses.push_back(validation(output).at("loss").get<double>());
       EXPECT_EQ(validation(output).contains("f1"), std::string(loss) == "binary");
     }
-    EXPECT_TRUE(test::within(losses[1], losses[0], 1e-4 * losses[0])) << loss;
+    // Twenty steps, in which rounding grows by less than 64 a step.
+    EXPECT_TRUE(test::within(losses[1], losses[0], 20 * 64 * float_rounding * losses[0])) << loss;
   }
 }
 

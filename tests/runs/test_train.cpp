@@ -80,11 +80,11 @@ TEST(Train, GivesTheSameLossesOnAnyNumberOfWorkers) {
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_TRUE(test::within(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
-                               30 * 64 * std::pow(2.0, -24)))
+                               30 * 64 * float_rounding))
           << run << " step " << i;
     EXPECT_TRUE(test::within(metrics(folder.path(run), "validation").back().at("loss").get<double>(),
                              metrics(folder.path("run1"), "validation").back().at("loss").get<double>(),
-                             1e-3));
+                             30 * 64 * float_rounding));
   }
 }
 
@@ -100,7 +100,7 @@ TEST(Train, GivesTheSameLossesWithMicroSteps) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(test::within(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
-                             10 * 64 * std::pow(2.0, -24)));
+                             10 * 64 * float_rounding));
 }
 
 TEST(Train, GivesTheSameBitsTwice) {
