@@ -9,6 +9,7 @@
 #include "kernels/error.hpp"
 #include "tests/data/arrays/opened_arrays.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/within.hpp"
 
 namespace flotilla {
 namespace {
@@ -103,7 +104,7 @@ TEST_F(InputForm, ThatIsEqualGivesTheSameValues) {
     bytes->read(i, 0, a);
     floats->read(i, 0, b);
     // Each rounds 3 times numbers of up to 255 / 78 in float.
-    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 3 * 3.3 * 6e-8);
+    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_TRUE(test::within_float_roundings(a[k], b[k], 6));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "src/data/idx_file.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/runs/program.hpp"
+#include "tests/support/within.hpp"
 
 // Training on arrays: the bits of the losses are those of the same samples in IDX files.
 
@@ -164,8 +165,9 @@ TEST_F(RunsOnArrays, SpreadTheLearningRateOverTheStepsOfTheLargestShare) {
     ASSERT_EQ(steps.size(), 4U + 4U + 12U) << deal;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::size_t of_24 = i < 4 ? 2 * i : i + 4;
-      EXPECT_NEAR(steps[i].at("learning_rate").get<double>(),
-                  0.001 * (1.0 - static_cast<double>(of_24) / 24.0), 1e-15)
+      EXPECT_TRUE(test::within(steps[i].at("learning_rate").get<double>(),
+                               0.001 * (1.0 - static_cast<double>(of_24) / 24.0),
+                               0.001 * 16 * test::double_rounding))
           << deal << ", step " << i;
     }
   }

@@ -110,7 +110,7 @@ TEST_F(Tar, DamageIsToldWithItsPosition) {
   expect_refused(good + tar_member("b.cls", "2", {.damaged = true}) + tar_end(),
                  "byte 1024: there is no header");
   expect_refused(good, "byte 1024: it ends without the blocks of zeros");
-  expect_refused("", "byte 0: it ends without");
+  EXPECT_NE(refused("").find("is an empty file, not a tar file"), std::string::npos) << refused("");
   expect_refused(good + tar_member("b.jpg", std::string(700, 'x')).substr(0, 900),
                  "byte 1924: it ends inside \"b.jpg\", whose 700 bytes begin at byte 1536: it was cut short");
   expect_refused(tar_member("b.jpg", "1", {.size = gnu_size(std::uint64_t{1} << 62)}) + tar_end(),
