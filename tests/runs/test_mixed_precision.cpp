@@ -214,20 +214,20 @@ TEST(MixedPrecisionRuns, TrainWithServersThatNobodyWaitsFor) {
   for (const std::string mode : {"async", "half-async", "geo"}) {
     const TemporaryFolder folder;
     Texts run = arguments("mlp_parameter_server.toml", folder.path("run"),
-                          restless() + Texts{"train.steps=60", "server.mode=" + mode});
+                          restless() + Texts{"train.steps=180", "server.mode=" + mode});
     if (mode != "async") run.emplace_back("server.push_every=3");
 
     train(4, run);
 
     const auto steps = metrics(folder.path("run"), "step");
     EXPECT_GT(steps.back().at("skipped_steps").get<int>(), 0) << mode;
-    EXPECT_LT(steps.back().at("skipped_steps").get<int>(), 30) << mode;
-    // Which worker is how far ahead differs from run to run (0.63 of guessing was seen), and a report
-    // is of one batch: three of them.
+    EXPECT_LT(steps.back().at("skipped_steps").get<int>(), 90) << mode;
+    // Which worker is how far ahead differs from run to run, and a report is of one batch: three of them.
+    // What they learn is more than twice a quarter of what guessing one of ten digits costs.
     double loss = 0.0;
     for (std::size_t i = steps.size() - 3; i < steps.size(); ++i)
       loss += steps[i].at("loss").get<double>() / 3;
-    EXPECT_LT(loss, 0.75 * std::log(10.0)) << mode << ": of guessing one of ten digits";
+    EXPECT_TRUE(within(0.25 * std::log(10.0), 0.0, std::log(10.0) - loss)) << mode;
   }
 }
 
