@@ -27,7 +27,8 @@ void expect_equal_in_any_order(const Run& run) {
 /// `values` as `precision` holds them.
 std::vector<float> rounded(Precision precision, std::vector<float> values);
 
-/// 2^-p of p significant bits: the largest relative error of rounding.
+/// 2^-p of p significant bits: the largest relative error of rounding. Values reach it, so that bounds of one
+/// rounding allow for two: both sides' neighbours.
 double rounding_error(Precision precision);
 
 }  // namespace flotilla::test

@@ -56,7 +56,7 @@ TEST(LoopsPooling, AgreesWithTheReferenceForManyWindows) {
           const Pooled expected = pooled(*oracle, spec, precision);
 
           // Sums of 80 values of at most 4, rounded once when written.
-          const double stored = precision == Precision::float32 ? 0.0 : test::rounding_error(precision);
+          const double stored = precision == Precision::float32 ? 0.0 : 2.0 * test::rounding_error(precision);
           const std::string where = cat(spec.input.text(), " kind ", static_cast<int>(kind), " kernel ",
                                         spec.kernel, " precision ", static_cast<int>(precision));
           EXPECT_TRUE(test::within(test::largest_difference(actual.y, expected.y), 0.0, 2e-6 + 4.0 * stored))

@@ -72,7 +72,7 @@ void expect_agreement(const Case& of) {
                    1e-6 * (static_cast<double>(of.valid) + std::abs(double{expected.sums[sum_loss]}))));
   for (const std::size_t sum : {sum_top1, sum_top5, sum_samples})
     EXPECT_EQ(actual.sums[sum], expected.sums[sum]) << sum;
-  const double stored = of.precision == Precision::float32 ? 0.0 : test::rounding_error(of.precision);
+  const double stored = of.precision == Precision::float32 ? 0.0 : 2.0 * test::rounding_error(of.precision);
   EXPECT_TRUE(test::within(test::largest_difference(actual.gradient, expected.gradient), 0.0,
                            (1e-6 + stored) * 0.25));
 }
