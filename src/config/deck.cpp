@@ -38,6 +38,9 @@ void derive(const config::DeckValues& given, Config& config) {
   };
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
+  // An override may take the path away, and with it what belongs to it.
+  if (!config.data.validation.given && given.find("data.validation.path") != nullptr)
+    config.data.validation = {};
   config.data.pixel_scale_given = given.find("data.mean") != nullptr || given.find("data.std") != nullptr;
   if (config.model.has_embeddings()) {
     config.model.classes = 2;

@@ -59,11 +59,14 @@ std::optional<Node> parse_value(std::string_view text) {
   return std::move(table->front().node);
 }
 
-/// The text as TOML, or as a string without quotes; empty: a quoted string that is none.
-std::optional<Node> parse_word(std::string_view text) {
+/// The text as TOML. Where a string is wanted, text without quotes is one, whatever TOML would take it for;
+/// empty: a quoted string that is none.
+std::optional<Node> parse_word(std::string_view text, bool wants_string) {
   const std::string_view word = trimmed(text);
+  const bool quoted = word.starts_with('"') || word.starts_with('\'');
+  if (wants_string && !quoted) return Node{std::string(text), {}};
   if (auto node = parse_value(word)) return node;
-  if (word.starts_with('"') || word.starts_with('\'')) return std::nullopt;
+  if (quoted) return std::nullopt;
   return Node{std::string(text), {}};
 }
 
@@ -94,7 +97,7 @@ std::size_t end_of_element(std::string_view text) {
 }
 
 /// The text as an array, whose brackets may be missing and whose elements may be words.
-std::optional<Node> parse_array(std::string_view text) {
+std::optional<Node> parse_array(std::string_view text, bool wants_strings) {
   text = trimmed(text);
   if (text.empty()) return std::nullopt;  // "[]" is the empty array
   if (auto node = parse_value(text); node && std::holds_alternative<std::vector<Node>>(node->value))
@@ -104,7 +107,7 @@ std::optional<Node> parse_array(std::string_view text) {
   std::vector<Node> items;
   while (!text.empty()) {
     const std::size_t end = std::min(end_of_element(text), text.size());
-    const auto item = parse_word(trimmed(text.substr(0, end)));
+    const auto item = parse_word(trimmed(text.substr(0, end)), wants_strings);
     if (!item) return std::nullopt;
     items.push_back(*item);
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -120,7 +123,9 @@ std::variant<Value, WrongType> read_value(const Node& node, const Value& like) {
 
 std::optional<Value> value_from_text(std::string_view text, const Value& like) {
   const bool is_array = like.index() >= 4;  // behind the scalars
-  const std::optional<Node> node = is_array ? parse_array(text) : parse_word(text);
+  const bool strings =
+      std::holds_alternative<std::string>(like) || std::holds_alternative<std::vector<std::string>>(like);
+  const std::optional<Node> node = is_array ? parse_array(text, strings) : parse_word(text, strings);
   if (!node) return std::nullopt;
   const auto read = read_value(*node, like);
   const Value* const value = std::get_if<Value>(&read);

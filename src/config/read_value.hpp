@@ -19,8 +19,8 @@ struct WrongType {
 /// The node as a value of the type of `like`; an integer will do for a number.
 std::variant<Value, WrongType> read_value(const Node& node, const Value& like);
 
-/// Parses the text after the "=" of an override: TOML, but for two liberties. Text that is not TOML is a
-/// string, and an array needs no brackets.
+/// Parses the text after the "=" of an override: TOML, but for two liberties. Where a string is wanted, text
+/// without quotes is one, and an array needs no brackets.
 /// Empty if the text is not a value of the same type as `like`.
 std::optional<Value> value_from_text(std::string_view text, const Value& like);
 

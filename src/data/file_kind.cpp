@@ -254,7 +254,7 @@ std::string described(const FileKind& kind) {
 }
 
 std::string advice_on(const FileKind& kind) {
-  return cat(kind.gzipped && !is_read_inflated(kind.format) ? "decompress it with gunzip, and " : "",
+  return cat(kind.gzipped && !is_read_inflated(kind.format) ? "decompress it with gunzip; " : "",
              kind.advice);
 }
 

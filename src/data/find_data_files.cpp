@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/data/file_kind.hpp"
 
 namespace flotilla {
 
@@ -74,9 +75,12 @@ std::vector<std::string> files_of_folder(const std::string& path, const WhatIs& 
   }
   if (error) throw UserError(cat(path, ": this folder cannot be read: ", error.message()));
   keep_data(files, what_is, left_out);
-  if (files.empty())
-    throw UserError(
-        cat(path, ": this folder holds no ", what_is.wanted, left_out.text(), "; name one that does"));
+  if (files.empty()) {
+    const FileKind kind = kind_of_path(path);
+    throw UserError(cat(path, ": this folder holds no ", what_is.wanted, left_out.text(), "; ",
+                        kind.advice.starts_with("data.kind") ? cat("it is ", kind.name, ": ", kind.advice)
+                                                             : std::string("name one that does")));
+  }
   return files;
 }
 

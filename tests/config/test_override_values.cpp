@@ -28,8 +28,10 @@ TEST(OverrideValues, OfStringsAreTomlOrWords) {
   EXPECT_EQ(value<std::string>(R"('a\b')"), "a\\b");
   EXPECT_EQ(value<std::string>("it's"), "it's");
   EXPECT_EQ(value<std::string>(""), "");
-  for (const char* const other : {"true", "1e3", "0x10", "nan", "2024-01-01", "\"open", "'open", "[1]"})
-    EXPECT_EQ(value<std::string>(other), std::nullopt) << other;
+  for (const char* const word : {"true", "1e3", "0x10", "nan", "2024-01-01", "[1]", "2"})
+    EXPECT_EQ(value<std::string>(word), word);
+  for (const char* const open : {"\"open", "'open"})
+    EXPECT_EQ(value<std::string>(open), std::nullopt) << open;
 }
 
 TEST(OverrideValues, OfNumbersAreToml) {
@@ -55,6 +57,8 @@ TEST(OverrideValues, OfArraysNeedNoBracketsAndNoQuotes) {
   EXPECT_EQ(value<Texts>(R"("a,\"b", 'c,d', e f)"), (Texts{"a,\"b", "c,d", "e f"}));
   EXPECT_EQ(value<Texts>("[]"), Texts{});
   EXPECT_EQ(value<Texts>("[\"a\", 1]"), std::nullopt);
+  EXPECT_EQ(value<Texts>("0,1.5"), (Texts{"0", "1.5"}));
+  EXPECT_EQ(value<Texts>("[a, 1]"), (Texts{"a", "1"}));
   EXPECT_EQ(value<Texts>(""), std::nullopt);
   EXPECT_EQ(value<Numbers>("1,.5,2."), (Numbers{1.0, 0.5, 2.0}));
   EXPECT_EQ(value<Numbers>("[1, [2]]"), std::nullopt);

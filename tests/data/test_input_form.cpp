@@ -104,7 +104,8 @@ TEST_F(InputForm, ThatIsEqualGivesTheSameValues) {
     bytes->read(i, 0, a);
     floats->read(i, 0, b);
     // Each rounds 3 times numbers of up to 255 / 78 in float.
-    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_TRUE(test::within_float_roundings(a[k], b[k], 6));
+    for (std::size_t k = 0; k < a.size(); ++k)
+      EXPECT_TRUE(test::within(a[k], b[k], 3 * 3.3 * test::float_rounding));
   }
 }
 

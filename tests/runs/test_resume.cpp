@@ -351,7 +351,7 @@ TEST(Resume, FromAFileThatIsNotThereNamesTheKey) {
   const Result result = flotilla(2, arguments(folder.path("run"), {"run.resume=/nowhere/step-00000010.h5"}));
 
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.errors.find("flotilla: run.resume = \"/nowhere/step-00000010.h5\": there is no such file"),
+  EXPECT_NE(result.errors.find(": run.resume = \"/nowhere/step-00000010.h5\": there is no such file"),
             std::string::npos)
       << result.errors;
   EXPECT_FALSE(fs::exists(folder.path("run")));

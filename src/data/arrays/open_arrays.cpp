@@ -75,21 +75,12 @@ bool is_npy(const DataConfig& data, const std::string& path) {
 /// One for each file, or one for a folder of .npy files.
 std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source, bool training,
                                        LeftOut* left_out = nullptr) {
-  const bool folder = is_folder(source.path);
-  if (data.kind == DataKind::numpy && folder && holds_npy(data, source)) return {source.path};
-  const std::string wanted =
-      cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")");
-  std::vector<std::string> files;
-  try {
-    files = find_data_files(
-        source.path,
-        {.of = [&](const std::string& name) { return what_is(data.kind, training, name); }, .wanted = wanted},
-        left_out);
-  } catch (const UserError&) {
-    const FileKind kind = folder ? kind_of_path(source.path) : FileKind();
-    if (!kind.advice.starts_with("data.kind")) throw;
-    throw UserError(cat(config::printable(source.path), ": ", wrong_kind_text(kind, "one of " + wanted)));
-  }
+  if (data.kind == DataKind::numpy && is_folder(source.path) && holds_npy(data, source)) return {source.path};
+  std::vector<std::string> files = find_data_files(
+      source.path,
+      {.of = [&](const std::string& name) { return what_is(data.kind, training, name); },
+       .wanted = cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")")},
+      left_out);
   std::ranges::sort(files);
   return files;
 }
