@@ -208,7 +208,7 @@ TEST_F(RunsOnArrays, MistakesOfAllFilesEndTheJobOnceWithExitCode2) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(test::count(result.errors, "?.h5: 2 mistakes:"), 1) << result.errors;
   EXPECT_NE(result.errors.find("has no array \"labels\" (data.targets): it holds images"), std::string::npos);
-  EXPECT_NE(result.errors.find("c.h5' is not an HDF5 file"), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("c.h5: is a text file, not an HDF5 file"), std::string::npos) << result.errors;
 }
 
 /// A deck for vectors of 4 floats and a label or target of them.

@@ -244,7 +244,7 @@ TEST_F(LargePacking, TellsAllBadImagesAtOnceAndWritesTheirShardsNot) {
   EXPECT_NE(bad.errors.find(path("train.txt:4: ") + path("train/3.jpg") + ": is an HTML page"),
             std::string::npos)
       << bad.errors;
-  EXPECT_NE(bad.errors.find(path("train.txt:21: ") + path("train/20.jpg") + ": is a GIF file"),
+  EXPECT_NE(bad.errors.find(path("train.txt:21: ") + path("train/20.jpg") + ": is a GIF image"),
             std::string::npos)
       << bad.errors;
   EXPECT_FALSE(fs::exists(path("shards/train-000000.tar")));
