@@ -61,7 +61,7 @@ says errors "h1 has 1 rank, h0 has 2: every step waits for the slowest; start as
 # A folder that h1 has for itself.
 "$hosts" exec h1 mount -t tmpfs tmpfs "$work/own"
 train 2 own/run -n 2 --host h0:1,h1:1 --
-says errors "flotilla: run.output = $work/own/run is not one folder for all hosts: what rank 0 on h0 writes there is not seen on h1"
+says errors ": run.output = $work/own/run is not one folder for all hosts: what rank 0 on h0 writes there is not seen on h1"
 [ ! -e "$work/own/run" ]
 
 # Data that h1 does not have.

@@ -107,7 +107,7 @@ TEST_F(Compare, GivesAllRunsOfASeedOneInitialModel) {
 
   const Result result = flotilla(
       2, command(file, "all",
-                 {"train.epochs=0", "train.steps=1", "optimizer.kind=sgd", "schedule.learning_rate=1e-30"}));
+                 {"train.epochs=0", "train.steps=1", "optimizer.kind=sgd", "schedule.learning_rate=1.2e-38"}));
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto parameters = model("all/flat/seed-1").values;

@@ -201,11 +201,11 @@ TEST(ParameterServerRuns, StopSoonHoweverSlowOneWorkerIs) {
 TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
   const TemporaryFolder folder;
   // Epochs without end: workers meet nowhere.
-  const Texts run = arguments(
-      folder.path("run"), {"server.mode=async", "server.max_staleness=0", "checkpoint.every_s=0",
-                           "train.steps=1000000", "validation.every=0",
-                           "data.train.images=" + source_path("inputs/data/mnist/train-images-idx3-ubyte.gz"),
-                           "train.batch_size=1", "run.log_every=10", "run.watchdog_s=60"});
+  const Texts run =
+      arguments(folder.path("run"),
+                {"server.mode=async", "server.max_staleness=0", "checkpoint.every_s=0", "train.steps=1000000",
+                 "validation.every=0", "data.kind=random", "data.shape=784", "data.train.samples=1000000000",
+                 "train.batch_size=1", "run.log_every=10", "run.watchdog_s=60"});
   Program program(flotilla_command(4, run));
   wait_for_a_step(folder.path("run"));
   const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
