@@ -105,9 +105,9 @@ TEST_F(Compare, GivesAllRunsOfASeedOneInitialModel) {
   const std::string file = plan(
       "seeds = 2\n", run_text("flat", {}) + run_text("local", local_sgd) + run_text("served", on_servers));
 
-  const Result result = flotilla(
-      2, command(file, "all",
-                 {"train.epochs=0", "train.steps=1", "optimizer.kind=sgd", "schedule.learning_rate=1.2e-38"}));
+  const Result result = flotilla(2, command(file, "all",
+                                            {"train.epochs=0", "train.steps=1", "optimizer.kind=sgd",
+                                             "schedule.learning_rate=1.2e-38"}));
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto parameters = model("all/flat/seed-1").values;
