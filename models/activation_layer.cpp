@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
 
@@ -37,6 +38,20 @@ void ActivationLayer::time_alone(const Tensor& x, TimedOperations& operations) {
                                    Tensor& dy = ActivationMemory::view(dy_, 0);
                                    plan_->backward(x, y_, dy, dy);
                                  }});
+}
+
+LayerKind kind_of(Activation activation) {
+  return {
+      .word = word_of(activation),
+      .usage = word_of(activation),
+      .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+        return std::make_unique<ActivationLayer>(
+            builder.building(), layer.name,
+            ElementwiseSpec{.input = builder.batch_of(layer.input), .function = layer.kind->activation});
+      },
+      .graph = [](GraphWalk& walk, const std::string& x,
+                  const PlannedLayer& layer) { return walk.graph().activation(x, layer.kind->activation); },
+      .activation = activation};
 }
 
 }  // namespace flotilla

@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
 
@@ -82,5 +83,54 @@ void ConvLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.backward.push_back({name_ + " backward weights", "convolution backward weights", flop_,
                                  [this, &x, dy] { plan_->backward_weights(x, dy(), gradients_); }});
 }
+
+namespace {
+
+Conv2dSpec spec_of(const PlannedLayer& layer, const Shape& input) {
+  return {.input = input,
+          .out_channels = layer.arguments.outputs,
+          .kernel = layer.arguments.kernel,
+          .stride = layer.arguments.stride,
+          .padding = layer.arguments.padding,
+          .bias = layer.arguments.bias};
+}
+
+}  // namespace
+
+const LayerKind conv_kind = {
+    .word = "conv",
+    .usage = "conv CHANNELS KERNEL [stride S] [padding P] [no_bias]",
+    .takes_batch = true,
+    .read =
+        [](ArgumentReader& reader, LayerArguments& layer) {
+          layer.outputs = reader.count();
+          reader.window(layer, true);
+        },
+    .plan =
+        [](LayerSite& site, PlannedLayer& layer) {
+          site.needs_room(layer.arguments);
+          constexpr std::int64_t most_channels = 4;
+          if (site.first && site.shape[0] > most_channels)
+            throw UserError(cat("images have at most ", most_channels, " channels"));
+          const LayerArguments& given = layer.arguments;
+          layer.parameters =
+              given.outputs * (site.shape[0] * given.kernel * given.kernel + (given.bias ? 1 : 0));
+          const Shape convolved = output_shape(spec_of(layer, site.batch()));
+          site.shape = {convolved[1], convolved[2], convolved[3]};
+        },
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      Conv2dSpec spec = spec_of(layer, builder.batch_of(layer.input));
+      spec.accumulate = builder.use().accumulate;
+      spec.input_gradient = !builder.is_first();
+      return std::make_unique<ConvLayer>(builder.building(), layer.name, spec, builder.use().initializer);
+    },
+    .graph =
+        [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {
+          return walk.graph().convolution(x, {.name = layer.name,
+                                              .stride = layer.arguments.stride,
+                                              .padding = layer.arguments.padding,
+                                              .bias = layer.arguments.bias,
+                                              .norm = walk.take_batch_norm()});
+        }};
 
 }  // namespace flotilla

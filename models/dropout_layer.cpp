@@ -2,6 +2,7 @@
 #include "models/dropout_layer.hpp"
 
 #include "kernels/error.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
 
@@ -38,5 +39,19 @@ void DropoutLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back({name_ + " forward", "dropout", 0.0, [this, &x] { mask(x); }});
   operations.backward.push_back({name_ + " backward", "dropout", 0.0, [this] { mask(y_); }});
 }
+
+const LayerKind dropout_kind = {
+    .word = "dropout",
+    .usage = "dropout SHARE",
+    .read = [](ArgumentReader& reader, LayerArguments& layer) { layer.probability = reader.share(); },
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      return std::make_unique<DropoutLayer>(
+          builder.building(), layer.name,
+          DropoutSpec{.input = builder.batch_of(layer.input),
+                      .probability = static_cast<float>(layer.arguments.probability),
+                      .seed = builder.use().seed,
+                      .layer = builder.next_dropout()});
+    },
+    .graph = [](GraphWalk&, const std::string& x, const PlannedLayer&) { return x; }};
 
 }  // namespace flotilla

@@ -1,13 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/flatten_layer.hpp"
-
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
 
 namespace {
+
+/// Images (N,C,H,W) as rows (N, C·H·W), whose values stay where they lie: the linear layer behind it takes
+/// them in that order, order().
+class FlattenLayer : public Layer {
+ public:
+  FlattenLayer(const Building& network, std::string name, const Shape& input);
+
+  std::string_view name() const override { return name_; }
+  const Shape& output_shape() const override { return shape_; }
+  void bind(const Arenas&) override {}
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
+  void time_alone(const Tensor&, TimedOperations&) override {}
+  std::int64_t first_offset() const override { return offset_; }
+
+  /// The place in plain order (C,H,W) of each value of a row.
+  const std::vector<std::int64_t>& order() const { return order_; }
+
+ private:
+  std::string name_;
+  ActivationMemory& memory_;
+  std::int64_t offset_;
+  Shape shape_;
+  std::vector<std::int64_t> order_;
+  Tensor y_;
+  ActivationMemory::Gradient dx_;
+};
 
 /// The place in plain order of each value of an image, found by uploading the digits of all places: every
 /// precision holds integers up to 128 exactly.
@@ -30,8 +56,6 @@ std::vector<std::int64_t> order_of_images(Device& device, const Shape& shape) {
   return order;
 }
 
-}  // namespace
-
 FlattenLayer::FlattenLayer(const Building& network, std::string name, const Shape& input)
     : name_(std::move(name)),
       memory_(network.memory),
@@ -50,5 +74,23 @@ OutputGradient FlattenLayer::backward(const Tensor&, OutputGradient dy) {
   require(dy.more == nullptr, name_, " cannot add two gradients");
   return {.first = &memory_.same_slot(*dy.first, dx_)};
 }
+
+}  // namespace
+
+const LayerKind flatten_kind = {
+    .word = "flatten",
+    .usage = "flatten",
+    .takes_batch = true,
+    .plan = [](LayerSite& site, PlannedLayer&) { site.flatten(); },
+    // Images of the data are staged as rows.
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      if (layer.input.rank() < 3 || builder.is_first()) return nullptr;
+      auto made =
+          std::make_unique<FlattenLayer>(builder.building(), layer.name, builder.batch_of(layer.input));
+      builder.order() = made->order();
+      return made;
+    },
+    .graph = [](GraphWalk& walk, const std::string& x,
+                const PlannedLayer& layer) { return layer.input.rank() == 3 ? walk.graph().flatten(x) : x; }};
 
 }  // namespace flotilla

@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/layer_norm_layer.hpp"
-
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
+
+namespace {
+
+/// Layer normalisation of rows (N,C): tensors "<name>.weight" (C), 1 at first, and "<name>.bias" (C), 0.
+class LayerNormLayer : public Layer {
+ public:
+  LayerNormLayer(const Building& network, std::string name, const LayerNormSpec& spec);
+
+  std::string_view name() const override { return name_; }
+  const Shape& output_shape() const override { return shape_; }
+  void bind(const Arenas& arenas) override;
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
+  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
+  void time_alone(const Tensor& x, TimedOperations& operations) override;
+  std::int64_t first_offset() const override { return scale_slice_.offset; }
+
+ private:
+  std::string name_;
+  std::unique_ptr<LayerNorm> plan_;
+  Shape shape_;
+  Slice scale_slice_, shift_slice_;
+  ScaleShift weights_;
+  ScaleShiftGradients gradients_;
+  Tensor y_;
+  ActivationMemory::Gradient dy_;  ///< To time backward alone
+};
 
 LayerNormLayer::LayerNormLayer(const Building& network, std::string name, const LayerNormSpec& spec)
     : name_(std::move(name)),
@@ -51,5 +76,26 @@ void LayerNormLayer::time_alone(const Tensor& x, TimedOperations& operations) {
                                    plan_->backward(x, weights_, dy, gradients_, dy);
                                  }});
 }
+
+}  // namespace
+
+const LayerKind layer_norm_kind = {
+    .word = "layer_norm",
+    .usage = "layer_norm",
+    .plan =
+        [](LayerSite& site, PlannedLayer& layer) {
+          site.needs_plain_rows();
+          if (site.is_image())
+            throw UserError("layer_norm takes rows: put it behind linear or global_average_pool");
+          layer.parameters = 2 * site.shape[0];
+        },
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      return std::make_unique<LayerNormLayer>(builder.building(), layer.name,
+                                              LayerNormSpec{.rows = builder.use().batch,
+                                                            .columns = layer.input[0],
+                                                            .accumulate = builder.use().accumulate});
+    },
+    .graph = [](GraphWalk& walk, const std::string& x,
+                const PlannedLayer& layer) { return walk.graph().layer_norm(x, layer.name); }};
 
 }  // namespace flotilla

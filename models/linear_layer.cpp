@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/linear_layer.hpp"
 
+#include <utility>
+
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "models/layer_list.hpp"
 
 namespace flotilla {
 
@@ -88,5 +91,39 @@ void LinearLayer::time_alone(const Tensor& x, TimedOperations& operations) {
                          first_ ? nullptr : &ActivationMemory::view(dx_, 1));
        }});
 }
+
+const LayerKind linear_kind = {
+    .word = "linear",
+    .usage = "linear OUTPUTS",
+    .takes_batch = true,
+    .gives_logits = true,
+    .read = [](ArgumentReader& reader, LayerArguments& layer) { layer.outputs = reader.count(); },
+    .plan =
+        [](LayerSite& site, PlannedLayer& layer) {
+          site.flatten();
+          layer.parameters = (site.shape[0] + 1) * layer.arguments.outputs;
+          site.shape = {layer.arguments.outputs};
+          site.flattened = false;
+        },
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      if (auto flat = flatten_kind.make(builder, layer)) builder.append(std::move(flat));
+      const bool first = builder.is_first();
+      Activation activation = Activation::identity;
+      for (const Activation each : activations_of_value)
+        if (activation == Activation::identity && each != activation && builder.takes(each))
+          activation = each;
+      const LinearSpec spec{.batch = builder.use().batch,
+                            .in = layer.input.size(),
+                            .out = layer.arguments.outputs,
+                            .activation = activation,
+                            .accumulate = builder.use().accumulate};
+      return std::make_unique<LinearLayer>(builder.building(), layer.name, spec, builder.use().initializer,
+                                           first, std::exchange(builder.order(), {}));
+    },
+    .graph =
+        [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {
+          const std::string rows = flatten_kind.graph(walk, x, layer);
+          return walk.graph().linear(rows, layer.name, walk.take_batch_norm());
+        }};
 
 }  // namespace flotilla

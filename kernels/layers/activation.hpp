@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <string_view>
 
 namespace flotilla {
 
@@ -11,6 +13,12 @@ namespace flotilla {
 enum class Activation { identity, relu, tanh, sigmoid, gelu, silu };
 inline constexpr std::array all_activations = {Activation::identity, Activation::relu, Activation::tanh,
                                                Activation::sigmoid,  Activation::gelu, Activation::silu};
+/// As decks and lists of layers name them, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 6> activation_words = {"identity", "relu", "tanh",
+                                                                     "sigmoid",  "gelu", "silu"};
+constexpr std::string_view word_of(Activation f) {
+  return activation_words[static_cast<std::size_t>(f)];
+}
 /// Those whose derivative follows from their value alone.
 inline constexpr std::array activations_of_value = {Activation::identity, Activation::relu, Activation::tanh,
                                                     Activation::sigmoid};

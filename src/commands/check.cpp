@@ -13,15 +13,16 @@
 
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
+#include "models/layer_list.hpp"
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/config/layer_texts.hpp"
 #include "src/files/run_lock.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/evaluation.hpp"
-#include "src/train/layer_plan.hpp"
 #include "src/train/nothing_left.hpp"
 #include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
@@ -204,7 +205,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     for (const std::string& note : plan_notes(config, run.data.sharding, begin_state)) print_line(note);
     if (config.model.kind == "layers")
       for (const std::string& line :
-           describe_layers(plan_layers(config.model, run.data.training->sample_shape())))
+           describe_layers(plan_layers(layers_of(config.model), run.data.training->sample_shape())))
         print_line(line);
     const Network& network = *run.model.network;
     for (const std::string& line : describe_patterns(config, network.layout(), network.statistics().layout()))

@@ -83,6 +83,14 @@ struct Words {
   std::array<std::string_view, 10> words;  ///< Empty ones behind the last
 };
 
+/// Of an enum whose words stand beside it.
+template <class E, std::size_t count>
+constexpr Words<E> words_from(const std::array<std::string_view, count>& given) {
+  Words<E> words{};
+  std::ranges::copy(given, words.words.begin());
+  return words;
+}
+
 template <class... E>
 struct Table : Words<E>... {};
 template <class... E>
@@ -95,7 +103,7 @@ inline constexpr Table all_words = {
     Words<ConvolutionAlgorithm>{"winograd", "direct"},
     Words<Tf32>{"none", "convolutions", "all"},
     Words<LossScaleKind>{"dynamic", "static"},
-    Words<Activation>{"identity", "relu", "tanh", "sigmoid", "gelu", "silu"},
+    words_from<Activation>(activation_words),
     Words<BatchNormKind>{"local", "synchronised"},
     Words<InitialWeights>{"xavier-uniform", "xavier-normal", "he-uniform", "he-normal", "uniform", "normal"},
     Words<WeightNames>{"same", "order"},

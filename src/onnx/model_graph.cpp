@@ -6,18 +6,27 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "models/layer_list.hpp"
+#include "src/config/layer_texts.hpp"
 #include "src/config/output_units.hpp"
-#include "src/onnx/graph_builder.hpp"
-#include "src/onnx/layer_graph.hpp"
-#include "src/train/layer_plan.hpp"
 
 namespace flotilla {
 
 namespace {
 
-const CheckpointTensor* find_parameter(const Snapshot& weights, const std::string& name) {
-  const auto found = std::ranges::find(weights.tensors, "parameters/" + name, &CheckpointTensor::path);
-  return found == weights.tensors.end() ? nullptr : &*found;
+/// The parameters and statistics of a checkpoint.
+ModelTensors tensors_of(const Snapshot& weights) {
+  ModelTensors tensors;
+  for (const CheckpointTensor& tensor : weights.tensors)
+    if (tensor.path.starts_with("parameters/") || tensor.path.starts_with("statistics/"))
+      tensors[tensor.path] = {tensor.shape, weights.of(tensor)};
+  return tensors;
+}
+
+/// Null: there is none.
+const ModelTensor* find_parameter(const ModelTensors& weights, const std::string& name) {
+  const auto found = weights.find("parameters/" + name);
+  return found == weights.end() ? nullptr : &found->second;
 }
 
 /// The layers of make_mlp(), models/mlp.hpp.
@@ -30,10 +39,10 @@ std::string add_mlp(GraphBuilder& graph, std::string x, const ModelConfig& model
 /// A block of make_resnet(), models/resnet.hpp: as many convolutions as there are weights, the stride at the
 /// first one of 3×3 values.
 std::string add_block(GraphBuilder& graph, const std::string& x, const std::string& name, std::int64_t stride,
-                      const Snapshot& weights) {
+                      const ModelTensors& weights) {
   std::string y = x;
   for (int i = 1;; ++i) {
-    const CheckpointTensor* weight = find_parameter(weights, cat(name, ".conv", i, ".weight"));
+    const ModelTensor* weight = find_parameter(weights, cat(name, ".conv", i, ".weight"));
     if (weight == nullptr) break;
     if (i > 1) y = graph.activation(y, Activation::relu);
     const std::int64_t kernel = weight->shape[2];
@@ -45,7 +54,7 @@ std::string add_block(GraphBuilder& graph, const std::string& x, const std::stri
   return y;
 }
 
-std::string add_resnet(GraphBuilder& graph, std::string x, const Snapshot& weights) {
+std::string add_resnet(GraphBuilder& graph, std::string x, const ModelTensors& weights) {
   x = graph.convolution(x, {.name = "conv1", .stride = 2, .padding = 3, .norm = "bn1"});
   x = graph.activation(x, Activation::relu);
   x = graph.pool(x, {.input = {}, .kind = Pooling::max, .kernel = 3, .stride = 2, .padding = 1});
@@ -80,10 +89,10 @@ std::string add_end(GraphBuilder& graph, const std::string& x, const Config& con
 }
 
 /// What the network takes: rows of an MLP, else samples of the data.
-Shape input_of(const ModelConfig& model, const Snapshot& weights, const Shape& sample) {
+Shape input_of(const ModelConfig& model, const ModelTensors& weights, const Shape& sample) {
   if (model.kind == "layers") return layer_input(sample);
   if (model.kind != "mlp" && !model.has_embeddings()) return sample;
-  const CheckpointTensor* first = find_parameter(weights, "fc1.weight");
+  const ModelTensor* first = find_parameter(weights, "fc1.weight");
   if (first == nullptr)
     throw UserError("the checkpoint has no parameters/fc1.weight: it is of another model");
   return {first->shape[1]};
@@ -91,8 +100,9 @@ Shape input_of(const ModelConfig& model, const Snapshot& weights, const Shape& s
 
 }  // namespace
 
-OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const OnnxForm& form) {
+OnnxGraph make_onnx_graph(const Config& config, const Snapshot& snapshot, const OnnxForm& form) {
   const ModelConfig& model = config.model;
+  const ModelTensors weights = tensors_of(snapshot);
   const Shape input = input_of(model, weights, form.sample);
   const Shape& sample = form.sample;
   const bool bytes = form.preprocessing.has_value();
@@ -110,7 +120,7 @@ OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const O
   } else if (model.kind == "resnet") {
     x = add_resnet(graph, x, weights);
   } else if (model.kind == "layers") {
-    x = add_layers(graph, x, model, sample);
+    x = add_layers(graph, x, plan_layers(layers_of(model), sample));
   } else {
     throw UserError(cat("model.kind = \"", model.kind,
                         "\" is a model of a program's own, which has no form in ONNX: export to a file that "

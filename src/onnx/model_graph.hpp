@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "kernels/host_batch.hpp"
+#include "models/onnx_graph.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
-#include "src/onnx/onnx_graph.hpp"
 
 namespace flotilla {
 

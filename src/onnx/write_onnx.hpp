@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/onnx/onnx_graph.hpp"
+#include "models/onnx_graph.hpp"
 
 namespace flotilla {
 

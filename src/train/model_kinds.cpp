@@ -9,8 +9,8 @@
 #include "models/ctr_dnn.hpp"
 #include "models/mlp.hpp"
 #include "models/resnet.hpp"
+#include "src/config/layer_texts.hpp"
 #include "src/optim/parameter_patterns.hpp"
-#include "src/train/layer_network.hpp"
 
 namespace flotilla {
 
@@ -65,11 +65,23 @@ std::unique_ptr<Network> make_ctr_dnn_of(Device& device, const Config& config, c
                                .purpose = use.purpose});
 }
 
+std::unique_ptr<Network> make_layers_of(Device& device, const Config& config, const NetworkUse& use) {
+  return make_layer_network(device, plan_layers(layers_of(config.model), use.sample),
+                            {.batch = use.batch,
+                             .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                             .loss = output_loss_of(config.model),
+                             .purpose = use.purpose,
+                             .accumulate = use.accumulate,
+                             .exchange = use.exchange,
+                             .initializer = initializer_of(config.model),
+                             .seed = static_cast<std::uint64_t>(config.run.seed)});
+}
+
 /// Every model there is, by name; all of these have their keys in config/keys_data.cpp.
 std::map<std::string, NetworkMaker>& makers() {
   static std::map<std::string, NetworkMaker> all = {{"mlp", make_mlp_of},
                                                     {"resnet", make_resnet_of},
-                                                    {"layers", make_layer_network},
+                                                    {"layers", make_layers_of},
                                                     {"ctr-dnn", make_ctr_dnn_of}};
   return all;
 }

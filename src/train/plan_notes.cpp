@@ -106,4 +106,17 @@ std::string rate_jump(const Config& config, const Sharding& sharding, const Chec
                 word(saved.schedule.kind), now.epochs, then.epochs));
 }
 
+std::vector<std::string> describe_layers(const std::vector<PlannedLayer>& layers) {
+  std::vector<std::string> lines = {
+      fmt::format("{:<8} {:<32} {:>16} {:>12}", "layer", "text", "output", "parameters")};
+  std::int64_t sum = 0;
+  for (const PlannedLayer& each : layers) {
+    sum += each.parameters;
+    lines.push_back(
+        fmt::format("{:<8} {:<32} {:>16} {:>12}", each.name, each.text, each.output.text(), each.parameters));
+  }
+  lines.push_back(fmt::format("{:<8} {:<32} {:>16} {:>12}", "all", "", "", sum));
+  return lines;
+}
+
 }  // namespace flotilla

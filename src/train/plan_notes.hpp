@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/layer_kind.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
 #include "src/data/sampler.hpp"
@@ -18,5 +19,8 @@ std::vector<std::string> plan_notes(const Config& config, const Sharding& shardi
 /// A warning where the learning rate at the checkpoint is another one than that of the checkpoint's deck;
 /// empty: it is not.
 std::string rate_jump(const Config& config, const Sharding& sharding, const CheckpointState& checkpoint);
+
+/// A table of the layers with their shapes and parameters, for `train --check`.
+std::vector<std::string> describe_layers(const std::vector<PlannedLayer>& layers);
 
 }  // namespace flotilla

@@ -8,8 +8,6 @@
 namespace flotilla {
 namespace {
 
-using Kind = LayerText::Kind;
-
 std::string refusal(const std::string& text) {
   try {
     parse_layer(text);
@@ -20,20 +18,21 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(LayerTexts, HoldNumbersAndOptionsInAnyOrder) {
-  const LayerText conv = parse_layer(" conv 32 3 no_bias padding 1  stride 2");
-  EXPECT_EQ(conv.kind, Kind::conv);
+  const ListedLayer layer = parse_layer(" conv 32 3 no_bias padding 1  stride 2");
+  const LayerArguments& conv = layer.arguments;
+  EXPECT_EQ(layer.kind, &conv_kind);
   EXPECT_EQ(conv.outputs, 32);
   EXPECT_EQ(conv.kernel, 3);
   EXPECT_EQ(conv.stride, 2);
   EXPECT_EQ(conv.padding, 1);
   EXPECT_FALSE(conv.bias);
-  EXPECT_TRUE(parse_layer("conv 1 1").bias);
-  EXPECT_EQ(parse_layer("max_pool 3").stride, 3);
-  EXPECT_EQ(parse_layer("average_pool 3 stride 1").stride, 1);
-  EXPECT_EQ(parse_layer("dropout 0.25").probability, 0.25);
-  EXPECT_EQ(parse_layer("gelu").activation, Activation::gelu);
-  EXPECT_TRUE(parse_layer("residual projection").projection);
-  EXPECT_FALSE(parse_layer("residual").projection);
+  EXPECT_TRUE(parse_layer("conv 1 1").arguments.bias);
+  EXPECT_EQ(parse_layer("max_pool 3").arguments.stride, 3);
+  EXPECT_EQ(parse_layer("average_pool 3 stride 1").arguments.stride, 1);
+  EXPECT_EQ(parse_layer("dropout 0.25").arguments.probability, 0.25);
+  EXPECT_EQ(parse_layer("gelu").kind->activation, Activation::gelu);
+  EXPECT_TRUE(parse_layer("residual projection").arguments.projection);
+  EXPECT_FALSE(parse_layer("residual").arguments.projection);
 }
 
 TEST(LayerTexts, AreRefusedSayingHowToWriteThem) {

@@ -4,9 +4,9 @@
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
+#include "src/config/layer_texts.hpp"
 #include "src/onnx/model_graph.hpp"
 #include "src/onnx/write_onnx.hpp"
-#include "src/train/layer_plan.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
 #include "tests/onnx/evaluate_onnx.hpp"
@@ -274,7 +274,7 @@ TEST(OnnxModels, AreRefusedWhereTheWeightsAreOfAnotherModel) {
   config.model.widths = {24};
   EXPECT_EQ(
       refusal(config, applied.weights()),
-      "the checkpoint has parameters/fc3.weight, which the model of its deck does not: export it from the "
+      "the checkpoint has parameters/fc3.bias, which the model of its deck does not: export it from the "
       "run that wrote it");
   config.model.widths = {24, 16, 8};
   EXPECT_EQ(refusal(config, applied.weights()),

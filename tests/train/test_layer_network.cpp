@@ -9,8 +9,9 @@
 #include "kernels/error.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/random.hpp"
-#include "src/train/layer_network.hpp"
-#include "src/train/layer_plan.hpp"
+#include "src/config/layer_texts.hpp"
+#include "src/train/model_kinds.hpp"
+#include "src/train/plan_notes.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
 
@@ -35,7 +36,7 @@ struct Fixture {
       : device(make_device({.kind = kind, .threads = threads, .precision = precision})) {
     Config config;
     config.model = model_of(layers);
-    network = make_layer_network(*device, config, {.sample = sample, .batch = batch});
+    network = make_network(*device, config, {.sample = sample, .batch = batch});
     const auto floats = [](const TensorSet& set) { return static_cast<std::size_t>(set.layout().size()); };
     parameters = device->memory().allocate(floats(network->parameters()));
     gradients = device->memory().allocate(floats(network->parameters()));
@@ -270,7 +271,8 @@ TEST(LayerNetwork, NamesItsTensorsAsTorchsSequential) {
 }
 
 TEST(LayerPlan, HasTheShapesAndParametersOfEachLayer) {
-  const auto plan = plan_layers(model_of({"conv 32 3", "relu", "max_pool 2", "linear 3"}), {1, 28, 28});
+  const auto plan =
+      plan_layers(layers_of(model_of({"conv 32 3", "relu", "max_pool 2", "linear 3"})), {1, 28, 28});
 
   const std::vector<std::string> table = describe_layers(plan);
   ASSERT_EQ(table.size(), 6U);
@@ -283,7 +285,7 @@ TEST(LayerPlan, CountsTheParametersOfTheNetwork) {
   for (const Case& each : cases()) {
     const Fixture fixture(each.layers, each.sample);
     std::int64_t planned = 0;
-    for (const PlannedLayer& layer : plan_layers(model_of(each.layers), each.sample))
+    for (const PlannedLayer& layer : plan_layers(layers_of(model_of(each.layers)), each.sample))
       planned += layer.parameters;
     EXPECT_EQ(planned, fixture.network->layout().values()) << each.name;
   }
@@ -291,7 +293,7 @@ TEST(LayerPlan, CountsTheParametersOfTheNetwork) {
 
 std::string refusal(const Texts& layers, const Shape& sample = {1, 8, 8}) {
   try {
-    plan_layers(model_of(layers), sample);
+    plan_layers(layers_of(model_of(layers)), sample);
   } catch (const UserError& error) {
     return error.what();
   }

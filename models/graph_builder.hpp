@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -10,10 +11,18 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/layers/activation.hpp"
 #include "kernels/layers/pool2d.hpp"
-#include "src/checkpoint/checkpoint.hpp"
-#include "src/onnx/onnx_graph.hpp"
+#include "models/onnx_graph.hpp"
 
 namespace flotilla {
+
+/// The values of a tensor of a trained model, row-major.
+struct ModelTensor {
+  Shape shape;
+  std::span<const float> values;
+};
+
+/// By path: "parameters/fc1.weight", "statistics/bn1.running_mean".
+using ModelTensors = std::map<std::string, ModelTensor>;
 
 /// Makes an OnnxGraph layer by layer. Each function appends the nodes of one layer as it computes in
 /// inference, with the tensors that a checkpoint has under the layer's name. Values are named by strings: `x`
@@ -22,7 +31,7 @@ class GraphBuilder {
  public:
   /// @param weights must outlive the builder  @param folds batch norms go into the weights of the layer
   /// before
-  GraphBuilder(const Snapshot& weights, OnnxValue input, bool folds);
+  GraphBuilder(const ModelTensors& weights, OnnxValue input, bool folds);
 
   /// x (N,C,H,W). @param norm the batch norm behind it; empty: none
   struct Convolution {
@@ -56,7 +65,7 @@ class GraphBuilder {
  private:
   std::string add(const std::string& operation, std::vector<std::string> inputs,
                   OnnxAttributes attributes = {}, const std::string& name = {});
-  const CheckpointTensor& find(const std::string& path);
+  const ModelTensor& find(const std::string& path);
   std::vector<float> values(const std::string& path);
   std::string constant(const std::string& name, const Shape& shape, std::vector<float> values);
   std::string parameter(const std::string& name);  ///< Of the checkpoint, as a constant
@@ -65,7 +74,7 @@ class GraphBuilder {
   std::vector<std::string> weighted(const std::string& x, const std::string& name, bool bias,
                                     const std::string& norm);
 
-  const Snapshot& weights_;
+  const ModelTensors& weights_;
   bool folds_;
   OnnxGraph graph_;
   std::set<std::string> used_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/onnx/graph_builder.hpp"
+#include "models/graph_builder.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,7 +25,7 @@ std::vector<std::int64_t> all_sides(std::int64_t value) {
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(const Snapshot& weights, OnnxValue input, bool folds)
+GraphBuilder::GraphBuilder(const ModelTensors& weights, OnnxValue input, bool folds)
     : weights_(weights), folds_(folds) {
   graph_.input = std::move(input);
 }
@@ -148,10 +147,9 @@ std::string GraphBuilder::scaled_rows(const std::string& x, const std::vector<do
 }
 
 OnnxGraph GraphBuilder::finish(OnnxValue output) {
-  for (const CheckpointTensor& tensor : weights_.tensors)
-    if ((tensor.path.starts_with(parameters) || tensor.path.starts_with(statistics)) &&
-        !used_.contains(tensor.path))
-      throw UserError(cat("the checkpoint has ", tensor.path,
+  for (const auto& [path, tensor] : weights_)
+    if (!used_.contains(path))
+      throw UserError(cat("the checkpoint has ", path,
                           ", which the model of its deck does not: export it from the run that wrote it"));
   graph_.nodes.back().output = output.name;
   graph_.output = std::move(output);
@@ -168,17 +166,17 @@ std::string GraphBuilder::add(const std::string& operation, std::vector<std::str
   return output;
 }
 
-const CheckpointTensor& GraphBuilder::find(const std::string& path) {
-  const auto found = std::ranges::find(weights_.tensors, path, &CheckpointTensor::path);
-  if (found == weights_.tensors.end())
+const ModelTensor& GraphBuilder::find(const std::string& path) {
+  const auto found = weights_.find(path);
+  if (found == weights_.end())
     throw UserError(cat("the checkpoint has no ", path,
                         ", which the model of its deck needs: export it from the run that wrote it"));
   used_.insert(path);
-  return *found;
+  return found->second;
 }
 
 std::vector<float> GraphBuilder::values(const std::string& path) {
-  const std::span<const float> found = weights_.of(find(path));
+  const std::span<const float> found = find(path).values;
   return {found.begin(), found.end()};
 }
 
