@@ -29,7 +29,8 @@ struct SampleForm {
   bool bytes = false;  ///< uint8
 };
 
-/// Of a checkpoint that does not keep it: from the headers of the data that its deck names.
+/// The form of samples where the checkpoint does not keep it, from the headers of the data that its deck
+/// names.
 SampleForm form_in_files(const DataConfig& data) {
   const DataSourceConfig& source = data.validation.given ? data.validation : data.train;
   bool compressed = false;

@@ -52,7 +52,7 @@ class Inference {
   ~Inference();
 
   const Dataset& data() const { return *data_; }
-  /// What is to be told of the data: how their numbers differ from those of training.
+  /// Lines for the user on how the numbers of the data differ from those of training.
   const std::vector<std::string>& notes() const { return notes_; }
   Network& network() { return *network_; }
   DeviceSpan<float> sums() { return sums_.span().subspan(0, loss_sums); }  ///< loss_sums floats of scratch.

@@ -83,7 +83,7 @@ struct Words {
   std::array<std::string_view, 10> words;  ///< Empty ones behind the last
 };
 
-/// Of an enum whose words stand beside it.
+/// The words of an enum that lists them itself, as Activation does.
 template <class E, std::size_t count>
 constexpr Words<E> words_from(const std::array<std::string_view, count>& given) {
   Words<E> words{};

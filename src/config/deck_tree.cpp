@@ -17,7 +17,7 @@ namespace {
 // No key of a deck lies deeper; the parser frees nested tables by recursion, so that a name of many thousand
 // "a.a.a" would overflow the stack.
 constexpr std::int64_t most_dots_in_a_name = 256;
-constexpr int most_mended_numbers = 1024;
+constexpr int most_completed_numbers = 1024;
 constexpr int most_levels = 16;
 
 DeckPosition position_of(const toml::source_region& source) {
@@ -115,7 +115,7 @@ std::string line_of(const std::string& text, std::int64_t number) {
 
 /// Adds the zero that TOML wants and others do not, as in .05 and 1., where the parser found it missing.
 /// @returns whether it did
-bool mend_number(std::string& text, const SyntaxMistake& mistake) {
+bool complete_number(std::string& text, const SyntaxMistake& mistake) {
   if (mistake.text.find("parsing floating-point: ") == std::string::npos) return false;
   std::size_t at = 0;
   for (std::int64_t line = 1; line < mistake.position.line; ++line) at = text.find('\n', at) + 1;
@@ -188,12 +188,13 @@ std::string Node::type() const {
 std::variant<Table, SyntaxMistake> parse_toml(const std::string& deck) {
   std::string text = deck;
   if (const auto mistake = too_deep(text)) return *mistake;
-  for (int mended = 0;; ++mended) {
+  for (int completed = 0;; ++completed) {
     try {
       return make_table(toml::parse(text), 0);
     } catch (const toml::parse_error& error) {
       const SyntaxMistake mistake{position_of(error.source()), std::string(error.description())};
-      if (mended == most_mended_numbers || !mend_number(text, mistake)) return explained(mistake, text);
+      if (completed == most_completed_numbers || !complete_number(text, mistake))
+        return explained(mistake, text);
     }
   }
 }

@@ -178,7 +178,7 @@ std::vector<std::string> split_list(std::string_view text) {
   return parts;
 }
 
-/// Of the brace that closes the one at `open`; npos: there is none.
+/// The position of the brace that closes the one at `open`; npos: there is none.
 std::size_t close_of(std::string_view pattern, std::size_t open) {
   int depth = 0;
   for (std::size_t at = open; at < pattern.size(); ++at) {

@@ -115,7 +115,7 @@ std::string wrong_length(const IdxFile& idx, IdxKind kind, std::int64_t there) {
              ", in item ", there / bytes, again);
 }
 
-/// Of the next bytes of a file, plain or inflated: as many as there are.
+/// Reads the next bytes of a file, plain or inflated, and returns how many there were.
 using Source = std::function<std::size_t(std::span<std::byte>)>;
 
 /// The value of a number of an IDX file.

@@ -130,7 +130,8 @@ class SharedModel {
   virtual StrategyState state() = 0;
   /// The arrays for the values of a checkpoint, before start(): the groups of state().shared.
   virtual std::vector<StateArray> live() = 0;
-  /// What is equal on all workers, and inside their groups. After resume(): what the next step relies on.
+  /// The arrays that are equal on all workers, and inside their groups; after resume(), those that the next
+  /// step needs to be equal.
   virtual Alike alike() const = 0;
 };
 

@@ -17,7 +17,7 @@ Beginning beginning_at(const LoadedCheckpoint* resumed, const std::map<std::stri
           .checkpoint = resumed->path,
           .changes = changes,
           .best = same_metric ? state.numbers : std::map<std::string, double>(),
-          // Of steps before the checkpoint; 0 where they were not counted
+          // 0: the run before the checkpoint did not count them
           .seconds = seconds == state.numbers.end() ? 0.0 : seconds->second};
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a checkpoint with the parts of all workers, and the models of checkpoint.per_rank.
+/// The size of a checkpoint with the parts of all workers, and the models of checkpoint.per_rank.
 std::int64_t bytes_of_checkpoint(RunParts& run) {
   const std::vector<CheckpointTensor> tensors =
       checkpoint_tensors(*run.model.network, run.sync.strategy->live());
@@ -43,7 +43,7 @@ std::int64_t checkpoints_there(const std::string& output) {
   return fs::is_directory(folder, error) ? static_cast<std::int64_t>(checkpoints_in(folder).size()) : 0;
 }
 
-/// Of the folder, or the nearest above it that is there; −1 where the system does not say.
+/// The free bytes of the file system that holds the folder, or will hold it; −1: not known.
 std::int64_t free_bytes(const std::string& folder) {
   fs::path there = folder;
   std::error_code error;
