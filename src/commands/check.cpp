@@ -177,11 +177,9 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   for (int i = 0; i < checked_steps; ++i) trainer.step(*loader);
   if (run.data.validation) {
     const ValidationShard one_batch{0, std::min(run.model.evaluator().batch(), run.data.validation->size())};
-    NetworkInputs inputs;
-    if (run.sync.embeddings)
-      inputs = [&](const Batch& batch) { return run.sync.embeddings->evaluate(batch, checked_steps); };
     apply(run.model.evaluator(), *run.data.validation, one_batch, loading,
-          run.model.validation_sums.span().subspan(0, loss_sums), inputs, [](const Batch&, std::int64_t) {});
+          run.model.validation_sums.span().subspan(0, loss_sums),
+          evaluation_inputs(run.sync.embeddings.get(), checked_steps), [](const Batch&, std::int64_t) {});
   }
   const std::vector<StateSource> sources = sources_of_saves(run);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

@@ -64,6 +64,11 @@ std::int64_t add_shard(Network& network, const Dataset& data, ValidationShard sh
 
 }  // namespace
 
+NetworkInputs evaluation_inputs(Embeddings* embeddings, std::int64_t step) {
+  if (embeddings == nullptr) return {};
+  return [=](const Batch& batch) { return embeddings->evaluate(batch, step); };
+}
+
 void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
            DeviceSpan<float> sums, const NetworkInputs& inputs,
            const std::function<void(const Batch&, std::int64_t first)>& on_batch) {

@@ -10,6 +10,7 @@
 #include "mpi/core/communicator.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
+#include "src/parameter_server/worker/embeddings.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/output_metrics.hpp"
 
@@ -26,6 +27,10 @@ struct Evaluation {
 };
 
 using NetworkInputs = std::function<HostBatch(const Batch&)>;
+
+/// The inputs of a click model's network, with the rows that the servers hold; empty where `embeddings`,
+/// which must outlive them, is null. @param step of the training, for messages
+NetworkInputs evaluation_inputs(Embeddings* embeddings, std::int64_t step);
 
 /// Applies the network to the samples of `shard`, in order and in batches of its size.
 /// @param sums loss_sums floats on the device: of the batch, when on_batch is called

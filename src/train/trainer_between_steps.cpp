@@ -150,9 +150,7 @@ void Trainer::validate() {
   run_.machine.watchdog.beat("validating", step_);
   const Model model = run_.sync.strategy->consensus();
   estimate_statistics(model);
-  NetworkInputs inputs;
-  if (run_.sync.embeddings)
-    inputs = [this](const Batch& batch) { return run_.sync.embeddings->evaluate(batch, step_); };
+  const NetworkInputs inputs = evaluation_inputs(run_.sync.embeddings.get(), step_);
   const auto evaluation_of = [&](const Model& evaluated) {
     run_.model.evaluate_with(evaluated);
     return evaluate(
