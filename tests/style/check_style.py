@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from sources import PROGRAM_FOLDERS, Tree, classes, without_comments
+from sources import PROGRAM_FOLDERS, Tree, classes, functions, without_comments
 
 CPP = ("*.hpp", "*.cpp", "*.cu")
 JOB_SCRIPTS = ("*.sh", "*.sbatch", "*.pbs", "*.lsf")
@@ -36,7 +36,7 @@ VENDOR_HEADERS = {
 }
 MOST_HDF5_USERS = 2  # in src/
 MOST_LINES = 500
-MOST_MEMBERS, MOST_VIRTUALS = 15, 10
+MOST_MEMBERS, MOST_VIRTUALS, MOST_PARAMETERS = 15, 10, 6
 # Classes that hold more, with what they hold now: these numbers may only fall.
 MORE_MEMBERS = {
     "DataConfig": 46, "ModelConfig": 23, "RunConfig": 16, "StepReport": 31, "ValidationReport": 33,  # one for each key or figure
@@ -46,6 +46,17 @@ MORE_MEMBERS = {
 MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Strategy": 17, "Dataset": 17, "DeviceFlat": 11,
                  "HostFlat": 11, "ListedFlat": 11, "ReferenceFlat": 11,
                  "NcclQueue": 11, "Hierarchical": 11}
+# Functions of these names, in whichever class, with the longest list of parameters that one of them has.
+MORE_PARAMETERS = {
+    "norm_backward_data": 10, "normalise_backward": 10, "backward": 9, "add_gradients": 9, "norm_backward_sums": 9,
+    "layer_norm_backward": 9, "check_backward_sums": 9, "batch_norm_backward_sums": 9, "add_shard": 9, "evaluate": 9,
+    "backward_sums": 8, "bias_activation_backward": 8, "normalise": 8, "check_backward_data": 8,
+    "slope_and_bias_gradient": 8, "image_gradient_sums": 8, "check_sums": 8, "find_gradient": 8, "unit_gradient_sums": 8,
+    "normalise_pixels": 8, "normalise_row": 8, "matrix_product": 8, "check_backward": 8, "batch_norm_backward_data": 8,
+    "linear_backward": 8, "plan_all_reduce": 8, "backward_data": 7, "softmax_loss": 7, "softmax_loss_backward": 7,
+    "add_bias_and_activate": 7, "differentiate": 7, "differentiate_row": 7, "add_row": 7, "start_push_pull": 7,
+    "open_pair": 7, "refuse_link": 7, "step_part": 7, "Shard": 7, "apply": 7, "RunParts": 7,
+}
 
 
 def layers(tree):
@@ -119,11 +130,23 @@ def lengths(tree):
 
 def interfaces(tree):
     """A reader holds no class in mind that has more than MOST_MEMBERS members or MOST_VIRTUALS virtual functions, private and
-    inherited ones counted."""
+    inherited ones counted, and calls no function with more than MOST_PARAMETERS parameters."""
     known = {}
+    longest = collections.Counter()
     for file in tree.files(CPP, PROGRAM_FOLDERS):
-        for one in classes(without_comments(tree.text(file)), file):
+        text = without_comments(tree.text(file))
+        for one in classes(text, file):
             known.setdefault(one.name, one)
+        for qualified, count, position in functions(text):
+            name = qualified.split("::")[-1]
+            longest[name] = max(longest[name], count)
+            most = max(MOST_PARAMETERS, MORE_PARAMETERS.get(name, 0))
+            if count > most:
+                line = text.count("\n", 0, position) + 1
+                yield f"{file}:{line}: {qualified} has {count} parameters, at most {most} are allowed: pass what belongs together as a struct"
+    for name, count in MORE_PARAMETERS.items():
+        if count > max(longest[name], MOST_PARAMETERS):
+            yield f"tests/style/check_style.py: {name} has {longest[name]} parameters now, not {count}"
 
     def total(one, what, seen=()):
         bases = [known[base.split("::")[-1]] for base in one.bases if base.split("::")[-1] in known]

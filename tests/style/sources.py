@@ -178,7 +178,9 @@ def functions(text):
         for letter in inside:
             depth += (letter in "([{") - (letter in ")]}")
             count += letter == "," and depth == 0
-        # A call: arguments have no type before their name.
+        # A call: its arguments hold literals or members, or have no type before their name.
+        if count and behind[:1] == ";" and re.search(r'"|\w\.\w', inside) and "=" not in inside:
+            continue
         if count and behind[:1] == ";" and not re.match(r"\s*(?:const\s+)?[A-Za-z_][\w:]*(?:\s+|\s*[*&]+\s*)(?:const\s+)?[A-Za-z_&*.]", inside):
             continue
         yield match.group(1), count, begin
