@@ -269,19 +269,24 @@ Watchdog::Watchdog(double limit_s, std::function<void(const std::string&)> on_ha
 }
 
 Watchdog::~Watchdog() {
-  if (std::uncaught_exceptions() > 0) {
-    // Keeps watching until the job has been aborted.
+  if (!impl_) return;
+  if (std::uncaught_exceptions() == 0) {
+    stop();
+  } else {
     impl_->orphaned.store(true);
     impl_->thread.detach();
     impl_.release();
-    return;
   }
+}
+
+void Watchdog::stop() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->stop = true;
   }
   impl_->wake.notify_one();
   impl_->thread.join();
+  impl_.reset();
 }
 
 void Watchdog::report_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {

@@ -25,7 +25,10 @@ class Watchdog {
            std::unique_ptr<RollCall> roll_call = nullptr);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+  /// Stops, unless an exception is being thrown: then it keeps watching until the job has been aborted.
   ~Watchdog();
+  /// Ends the watch, also while an exception is being thrown. Nothing else may be called after it.
+  void stop();
 
   /// A launcher that loses a rank signals all others and kills them a second later. Once `asked` returns true
   /// and there is no progress, `say` gets a message, if there are ranks that do not answer. `asked` is called

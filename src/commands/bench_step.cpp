@@ -14,9 +14,8 @@
 #include "kernels/median.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
-#include "src/commands/start_up.hpp"
-#include "src/commands/with_servers.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
@@ -310,11 +309,10 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
     if (world.is_root())
       check_outputs({arguments.json}, deck.config, deck.config.data.train, {arguments.deck});
   });
-  return under_watch(deck, world, failure, [&](const auto& /*places*/, mpi::Watchdog& watchdog) {
-    return with_servers(deck.config, world, failure, watchdog, [&](const auto& workers, ServerLink* servers) {
-      return bench_worker(arguments, deck.config, workers, servers, failure, watchdog);
-    });
-  });
+  JobWatchdog job(deck, world, failure);
+  JobRoles roles(deck.config, world, failure, job.watchdog());
+  if (roles.is_server()) return roles.serve();
+  return bench_worker(arguments, deck.config, roles.workers(), roles.servers(), failure, job.watchdog());
 }
 
 }  // namespace flotilla

@@ -8,9 +8,9 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/topology.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/commands/report.hpp"
 #include "src/commands/train.hpp"
-#include "src/commands/with_servers.hpp"
 #include "src/compare/comparison_table.hpp"
 #include "src/compare/planned_trainings.hpp"
 #include "src/compare/run_figures.hpp"

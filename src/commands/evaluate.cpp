@@ -15,10 +15,10 @@
 #include "src/checkpoint/class_names.hpp"
 #include "src/commands/class_table.hpp"
 #include "src/commands/inference.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/output_table.hpp"
 #include "src/commands/sample_outputs.hpp"
-#include "src/commands/start_up.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
@@ -217,9 +217,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   failure.set_step(checkpoint.state.step);
   const std::vector<std::string> names = names_for(checkpoint, deck.config, world);
   const Task task{arguments, checkpoint, deck.config, warnings, names};
-  return under_watch(deck, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
-    return evaluate_watched(task, world, places, watchdog);
-  });
+  JobWatchdog job(deck, world, failure);
+  return evaluate_watched(task, world, job.places(), job.watchdog());
 }
 
 }  // namespace flotilla

@@ -9,8 +9,8 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/commands/inference.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
-#include "src/commands/start_up.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/monitor/click_metrics.hpp"
@@ -194,9 +194,8 @@ int predict(const PredictArguments& arguments, const mpi::Communicator& world, F
   if (world.is_root())
     for (const std::string& warning : warnings) print_error_line(cat("flotilla: warning: ", warning));
   const PredictionTask task{arguments, checkpoint, deck.config, names};
-  return under_watch(deck, world, failure, [&](const auto& places, mpi::Watchdog& watchdog) {
-    return predict_watched(task, world, places, watchdog);
-  });
+  JobWatchdog job(deck, world, failure);
+  return predict_watched(task, world, job.places(), job.watchdog());
 }
 
 }  // namespace flotilla

@@ -2,21 +2,15 @@
 #include "src/commands/start_up.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/machine/processors.hpp"
-#include "mpi/core/collective_log.hpp"
-#include "mpi/core/host_lines.hpp"
 #include "mpi/core/rank_list.hpp"
 #include "mpi/start/binding.hpp"
-#include "mpi/watchdog/roll_call.hpp"
 #include "src/job/shared_folder.hpp"
-#include "src/job/stop_request.hpp"
 #include "src/train/checkpoint_room.hpp"
 #include "src/train/machine.hpp"
 #include "src/train/nothing_left.hpp"
@@ -31,36 +25,8 @@ bool steps_together(const Config& config) {
 
 }  // namespace
 
-int under_watch(
-    const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure,
-    const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work) {
-  const RunConfig& run = deck.config.run;
-  mpi::set_collective_checks(run.check_collectives);
-  const std::vector<mpi::Place> places = mpi::find_topology(world);
-  auto watchdog = std::make_unique<mpi::Watchdog>(
-      run.watchdog_s, [&failure](const std::string& text) { failure.end_job(text, exit_library_error); },
-      std::make_unique<mpi::RollCall>(world, mpi::host_names(places)));
-  watchdog->report_lost_ranks([] { return stop_signal() == SIGTERM; },
-                              [&failure](const std::string& text) { failure.say_unless_told(text); });
-  watchdog->leave_when_reported([&failure] { return failure.told(); });
-  // While an exception is being thrown it would stay, and be found in the middle of MPI's end.
-  std::optional<AgreedFailure> agreed;
-  int exit_code = exit_done;
-  try {
-    exit_code = work(places, *watchdog);
-  } catch (const AgreedFailure& error) {
-    agreed = error;
-  }
-  // All leave together: one that is alone here is named, with where the others are.
-  watchdog->beat("waiting for the end of the run", -1);
-  world.patient_barrier();
-  watchdog.reset();
-  if (agreed) throw AgreedFailure(deck.placed(agreed->what()), agreed->exit_code);
-  return exit_code;
-}
-
-StartUp look_around(const Config& config, const mpi::Communicator& world,
-                    const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+StartUp probe_machines(const Config& config, const mpi::Communicator& world,
+                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   StartUp start{.places = places, .network = {}};
   watchdog.beat("looking for run.output on all hosts", -1);
   check_shared_folder(world, start.places, config.run.output, "run.output");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,18 +24,10 @@ struct StartUp {
   std::optional<mpi::NetworkReport> network;  ///< Only with several hosts, unless the deck forbids it
 };
 
-/// Collective over all ranks of the job. Runs `work`, which gets the places of the ranks, under the job's
-/// watchdog: from here on a rank that hangs ends the job.
-/// @returns the result of `work` @throws AgreedFailure of `work`, with the place of the key that it names
-/// first
-int under_watch(
-    const LoadedDeck& deck, const mpi::Communicator& world, FailureHandler& failure,
-    const std::function<int(const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog)>& work);
-
 /// Collective over all ranks of the job. Checks that all hosts share the output folder, and measures the
 /// network between them. @param places of all ranks @throws AgreedFailure as check_shared_folder() does
-StartUp look_around(const Config& config, const mpi::Communicator& world,
-                    const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
+StartUp probe_machines(const Config& config, const mpi::Communicator& world,
+                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog);
 
 /// Collective over the workers. Copies the data to each host where the deck asks for that, and sets the paths
 /// in `config` to the copies. @throws AgreedFailure as stage_data() does

@@ -12,10 +12,10 @@
 #include "kernels/error.hpp"
 #include "mpi/core/clock.hpp"
 #include "src/commands/check.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/commands/version.hpp"
-#include "src/commands/with_servers.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/job/time_limit.hpp"
@@ -101,15 +101,13 @@ std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedChec
   return log;
 }
 
-/// Collective over the workers. Trains, then reports on rows and lets the servers go.
-Ending train_to_the_end(Trainer& trainer, RunParts& run, Reporter& reporter) {
-  const Ending done = trainer.run();
+/// Collective over the workers. After the last step: reports on rows and lets the servers go.
+void leave_servers(RunParts& run, Reporter& reporter) {
   if (run.sync.embeddings)
     for (const std::string& line : run.sync.embeddings->report(run.machine.workers))
       reporter.say(cat("workers      ", line));
   if (run.machine.servers != nullptr)
     for (const std::string& line : run.machine.servers->leave()) reporter.say(cat("servers      ", line));
-  return done;
 }
 
 /// A run that was stopped has its checkpoint: it ends with exit_stopped, so that it is submitted again, even
@@ -126,8 +124,8 @@ void write_last(const Ending& ending, Reporter& reporter, Write write) {
 
 /// Collective over the workers. The files whose contents were kept in memory until the end. @param mlperf
 /// null: none
-void write_what_was_kept(const Ending& ending, MlperfLog* mlperf, Tracing& tracing,
-                         const mpi::Communicator& workers, mpi::Watchdog& watchdog, Reporter& reporter) {
+void flush_outputs(const Ending& ending, MlperfLog* mlperf, Tracing& tracing,
+                   const mpi::Communicator& workers, mpi::Watchdog& watchdog, Reporter& reporter) {
   write_last<AgreedFailure>(ending, reporter, [&] {
     agree(workers, [&] {
       if (mlperf != nullptr) mlperf->write();
@@ -163,10 +161,12 @@ int report_end(const Ending& ending, double seconds, const RunParts& run, Report
   return ending.stopped ? exit_stopped : exit_done;
 }
 
-Trained train_worker(const Training& training, const StartUp& machines, const mpi::Communicator& workers,
-                     ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
+Trained train_worker(const Training& training, const StartUp& machines, JobRoles& roles,
+                     FailureHandler& failure, mpi::Watchdog& watchdog) {
   const LoadedDeck& deck = training.deck;
   Config config = deck.config;
+  const mpi::Communicator& workers = roles.workers();
+  ServerLink* const servers = roles.servers();
   // 1. The run's folder is this run's from before its checkpoints are read.
   RunFolder folder(config, workers, watchdog);
   std::vector<std::string> warnings;
@@ -210,9 +210,15 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
                    .ends_job_when_diverged = training.ends_job_when_diverged,
                    .mlperf = mlperf.get()},
                   values.beginning);
-  const Ending ending = end_job_on_failure(failure, [&] { return train_to_the_end(trainer, run, reporter); });
+  Ending ending;
+  try {
+    ending = trainer.run();
+    leave_servers(run, reporter);
+  } catch (...) {
+    failure.end_job_unless_agreed();
+  }
   // 8. The end.
-  write_what_was_kept(ending, mlperf.get(), tracing, workers, watchdog, reporter);
+  flush_outputs(ending, mlperf.get(), tracing, workers, watchdog, reporter);
   if (!ending.divergence.empty()) reporter.warn(ending.divergence);
   return {.exit_code = report_end(ending, seconds(trace::now_ns() - begin_ns), run, reporter,
                                   training.job_has_advanced),
@@ -223,30 +229,23 @@ Trained train_worker(const Training& training, const StartUp& machines, const mp
 
 Trained train(const Training& training, const mpi::Communicator& world, FailureHandler& failure) {
   const Config& config = training.deck.config;
-  Trained trained;
-  const auto work = [&](const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
-    const StartUp start = look_around(config, world, places, watchdog);
-    return with_servers(config, world, failure, watchdog,
-                        [&](const mpi::Communicator& workers, ServerLink* servers) {
-                          if (workers.is_root()) Console::of_process().use_terminal();
-                          trained = train_worker(training, start, workers, servers, failure, watchdog);
-                          return trained.exit_code;
-                        });
-  };
-  trained.exit_code = under_watch(training.deck, world, failure, work);
+  JobWatchdog job(training.deck, world, failure);
+  const StartUp start = probe_machines(config, world, job.places(), job.watchdog());
+  JobRoles roles(config, world, failure, job.watchdog());
+  if (roles.is_server()) return {.exit_code = roles.serve()};
+  if (roles.workers().is_root()) Console::of_process().use_terminal();
+  const Trained trained = train_worker(training, start, roles, failure, job.watchdog());
+  roles.set_exit_code(trained.exit_code);
   return trained;
 }
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   if (!arguments.check) return train({.deck_path = arguments.deck, .deck = deck}, world, failure).exit_code;
-  return under_watch(deck, world, failure,
-                     [&](const std::vector<mpi::Place>& /*places*/, mpi::Watchdog& watchdog) {
-                       return with_servers(deck.config, world, failure, watchdog,
-                                           [&](const mpi::Communicator& workers, ServerLink* servers) {
-                                             return check(deck, workers, servers, failure, watchdog);
-                                           });
-                     });
+  JobWatchdog job(deck, world, failure);
+  JobRoles roles(deck.config, world, failure, job.watchdog());
+  if (roles.is_server()) return roles.serve();
+  return check(deck, roles.workers(), roles.servers(), failure, job.watchdog());
 }
 
 }  // namespace flotilla

@@ -19,6 +19,7 @@ namespace {
 constexpr std::chrono::seconds patience_with_speaker{10};
 
 std::atomic<FailureHandler*> at_terminate{nullptr};
+thread_local AgreedFailure* newest_agreed_failure = nullptr;
 
 /// Collective. What `work` threw on each rank: "2message"; empty: all well.
 std::vector<std::string> errors_of(const mpi::Communicator& world, const std::function<void()>& work,
@@ -112,6 +113,33 @@ void FailureHandler::end_job_for_current_exception() {
   } catch (...) {
     end_job("an exception of unknown type", exit_internal_error);
   }
+}
+
+void FailureHandler::end_job_unless_agreed() {
+  try {
+    throw;
+  } catch (const AgreedFailure&) {
+    throw;
+  } catch (...) {
+    end_job_for_current_exception();
+  }
+}
+
+AgreedFailure::AgreedFailure(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {
+  newest_agreed_failure = this;
+}
+
+AgreedFailure::AgreedFailure(const AgreedFailure& other)
+    : std::runtime_error(other), exit_code(other.exit_code) {
+  newest_agreed_failure = this;
+}
+
+AgreedFailure::~AgreedFailure() {
+  if (newest_agreed_failure == this) newest_agreed_failure = nullptr;
+}
+
+AgreedFailure* AgreedFailure::being_thrown() {
+  return std::uncaught_exceptions() > 0 ? newest_agreed_failure : nullptr;
 }
 
 void agree(const mpi::Communicator& world, const std::function<void()>& work, mpi::CallSite at) {

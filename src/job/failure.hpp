@@ -39,6 +39,10 @@ class FailureHandler {
   /// that.
   [[noreturn]] void end_job_together(const std::string& what, int exit_code, int speaker = 0);
   [[noreturn]] void end_job_for_current_exception();  ///< Inside a catch block.
+  /// Inside a catch block, while all that the failed work used is alive: a communication thread may be inside
+  /// a collective over memory that unwinding would free. Throws on an AgreedFailure, ends the job for any
+  /// other exception.
+  [[noreturn]] void end_job_unless_agreed();
 
  private:
   Failure failure(const std::string& what, int exit_code) const;
@@ -54,15 +58,20 @@ class FailureHandler {
   std::atomic<bool> reported_{false};
 };
 
-/// Runs `work` and ends the job where it throws, while all that was made before is still alive: a
-/// communication thread may be inside a collective over memory that unwinding would free. Lets AgreedFailure
-/// pass.
+/// Runs `work` and ends the job where it throws, as FailureHandler::end_job_unless_agreed() does.
 template <class Work>
 auto end_job_on_failure(FailureHandler& failure, Work work);
 
 /// A failure that every rank throws: the only orderly early exit. Rank 0 prints it.
 struct AgreedFailure : std::runtime_error {
-  AgreedFailure(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
+  AgreedFailure(const std::string& text, int code);
+  AgreedFailure(const AgreedFailure& other);
+  AgreedFailure& operator=(const AgreedFailure&) = delete;
+  ~AgreedFailure() override;
+  /// The failure that this thread throws at the moment; null: none. Destructors, which must not communicate
+  /// while another exception is being thrown, may do so during this one, because every rank throws it.
+  static AgreedFailure* being_thrown();
+  void rephrase(const std::string& text) { std::runtime_error::operator=(std::runtime_error(text)); }
   int exit_code;
 };
 
@@ -86,10 +95,8 @@ template <class Work>
 auto end_job_on_failure(FailureHandler& failure, Work work) {
   try {
     return work();
-  } catch (const AgreedFailure&) {
-    throw;
-  } catch (const std::exception& error) {
-    failure.end_job(error);
+  } catch (...) {
+    failure.end_job_unless_agreed();
   }
 }
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "kernels/onednn/native_precisions.hpp"
-#include "src/commands/with_servers.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/plain_values.hpp"
@@ -88,13 +88,14 @@ class ClickTraining : public testing::Test {
     FailureHandler failure(ranks.rank(), ranks.size(), "test");
     std::vector<float> result;
     mpi::Watchdog watchdog(0.0, nullptr);
-    const auto work = [&](const mpi::Communicator& workers, ServerLink* link) {
-      TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, link);
-      for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
-      for (const float value : test::plain_values(run, run.parts.model.weights)) result.push_back(value);
-      return 0;
-    };
-    with_servers(deck.config, ranks, failure, watchdog, work);
+    JobRoles roles(deck.config, ranks, failure, watchdog);
+    if (roles.is_server()) {
+      roles.serve();
+      return result;
+    }
+    TrainingRun run(roles.workers().collective_clone(), deck_text, overrides, nullptr, roles.servers());
+    for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
+    for (const float value : test::plain_values(run, run.parts.model.weights)) result.push_back(value);
     return result;
   }
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "src/commands/with_servers.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/plain_values.hpp"
 
@@ -56,11 +56,11 @@ void with_roles(const Texts& served, const std::function<void(const mpi::Communi
       load_deck({.path = "test.toml", .text = text, .overrides = TrainingRun::with_defaults(served)});
   FailureHandler failure(all.rank(), all.size(), "test");
   mpi::Watchdog watchdog(0.0, nullptr);
-  with_servers(deck.config, all, failure, watchdog,
-               [&](const mpi::Communicator& workers, ServerLink* servers) {
-                 body(workers, *servers);
-                 return 0;
-               });
+  JobRoles roles(deck.config, all, failure, watchdog);
+  if (roles.is_server())
+    roles.serve();
+  else
+    body(roles.workers(), *roles.servers());
 }
 
 std::vector<float> after(TrainingRun& run, int steps) {

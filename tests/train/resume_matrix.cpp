@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "src/commands/with_servers.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "src/files/checksum.hpp"
 #include "src/train/monitor/agreement.hpp"
 #include "src/train/resume.hpp"
@@ -118,16 +118,18 @@ class Matrix {
     const LoadedDeck deck = load_deck({.path = "matrix.toml", .text = deck_text, .overrides = overrides});
     FailureHandler failure(part.rank(), part.size(), "matrix");
     mpi::Watchdog watchdog(0.0, nullptr);
-    with_servers(deck.config, part, failure, watchdog,
-                 [&](const mpi::Communicator& own, ServerLink* servers) {
-                   if (servers != nullptr) servers->set_folder(deck.config.run.output);
-                   std::vector<std::string> warnings;
-                   found_ = find_beginning(deck.config, own, watchdog, warnings);
-                   RunParts run(deck.config, own, failure, watchdog, {}, {}, servers);
-                   body(run, failure, watchdog);
-                   if (servers != nullptr) servers->leave();
-                   return 0;
-                 });
+    JobRoles roles(deck.config, part, failure, watchdog);
+    if (roles.is_server()) {
+      roles.serve();
+      return;
+    }
+    ServerLink* const servers = roles.servers();
+    if (servers != nullptr) servers->set_folder(deck.config.run.output);
+    std::vector<std::string> warnings;
+    found_ = find_beginning(deck.config, roles.workers(), watchdog, warnings);
+    RunParts run(deck.config, roles.workers(), failure, watchdog, {}, {}, servers);
+    body(run, failure, watchdog);
+    if (servers != nullptr) servers->leave();
   }
 
   std::string resume(const Case& one, RunParts& run, FailureHandler& failure);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/commands/with_servers.hpp"
+#include "src/commands/job_scopes.hpp"
 #include "tests/train/training_run.hpp"
 
 namespace flotilla::test {
@@ -34,12 +34,13 @@ void with_run(const std::string& deck_text, const std::vector<std::string>& over
       load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(overrides)});
   FailureHandler failure(all.rank(), all.size(), "test");
   mpi::Watchdog watchdog(0.0, nullptr);
-  with_servers(deck.config, all, failure, watchdog,
-               [&](const mpi::Communicator& workers, ServerLink* servers) {
-                 TrainingRun run(workers.collective_clone(), deck_text, overrides, nullptr, servers);
-                 body(run);
-                 return 0;
-               });
+  JobRoles roles(deck.config, all, failure, watchdog);
+  if (roles.is_server()) {
+    roles.serve();
+    return;
+  }
+  TrainingRun run(roles.workers().collective_clone(), deck_text, overrides, nullptr, roles.servers());
+  body(run);
 }
 
 }  // namespace flotilla::test
