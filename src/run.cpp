@@ -19,14 +19,10 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/command_line.hpp"
-#include "src/commands/inspect.hpp"
-#include "src/commands/report.hpp"
 #include "src/commands/version.hpp"
-#include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/launcher.hpp"
 #include "src/job/stop_request.hpp"
-#include "src/observe/console.hpp"
 #include "src/observe/failure_report.hpp"
 #include "src/observe/print.hpp"
 
@@ -39,92 +35,14 @@ int say_error(const std::string& text, int exit_code) {
   return exit_code;
 }
 
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-
-/// Commands for one process, on a login node too: MPI is not touched. Empty: it is a command for all ranks.
-std::optional<int> run_alone(const CommandLine& line) {
-  const auto warn = [](const std::string& text) { flotilla::print_error_line("flotilla: warning: " + text); };
-  return std::visit(
-      Overloaded{
-          [&](const flotilla::InspectArguments& given) -> std::optional<int> {
-            const flotilla::Inspection inspection = flotilla::inspect(
-                given.checkpoint, {.json = given.json, .deck = given.show_deck, .on_damaged = warn});
-            flotilla::print_line(inspection.text);
-            if (!inspection.damage.empty()) throw flotilla::UserError(inspection.damage);
-            return flotilla::exit_done;
-          },
-          [](const flotilla::MakeDataArguments& given) -> std::optional<int> {
-            flotilla::Console::of_process().use_terminal();
-            flotilla::print_line(flotilla::make_criteo_data(given));
-            return flotilla::exit_done;
-          },
-          [](const flotilla::MakeBoreholeArguments& given) -> std::optional<int> {
-            flotilla::print_line(flotilla::make_borehole_data(given));
-            return flotilla::exit_done;
-          },
-          [&](const flotilla::ExportArguments& given) -> std::optional<int> {
-            const std::string from = flotilla::export_checkpoint(given, warn);
-            flotilla::print_line(flotilla::cat("exported ", from, " to ", given.output));
-            return flotilla::exit_done;
-          },
-          [&](const flotilla::ReportArguments& given) -> std::optional<int> {
-            flotilla::print_line(flotilla::make_report(given, warn));
-            return flotilla::exit_done;
-          },
-          [](const flotilla::KeysArguments& given) -> std::optional<int> {
-            flotilla::print_line(flotilla::explained_keys(given.what));
-            return flotilla::exit_done;
-          },
-          [](const flotilla::WatchArguments& given) -> std::optional<int> { return flotilla::watch(given); },
-          [](const auto&) -> std::optional<int> { return std::nullopt; }},
-      line);
-}
-
-template <class... Commands>
-bool is_one_of(const CommandLine& line) {
-  return (std::holds_alternative<Commands>(line) || ...);
-}
-
 /// Refuses a command for one process of which a launcher started several: they would all write one file, and
 /// a process of another command beside them would wait for them in MPI for ever.
-void check_alone(const CommandLine& line, const flotilla::LaunchedProcess& process) {
-  if (!is_one_of<flotilla::InspectArguments, flotilla::ExportArguments, flotilla::ReportArguments,
-                 flotilla::MakeDataArguments, flotilla::MakeBoreholeArguments, flotilla::WatchArguments,
-                 flotilla::KeysArguments>(line))
-    return;
+void check_alone(const flotilla::Subcommand& command, const flotilla::LaunchedProcess& process) {
+  if (!command.runs_alone) return;
   // The first of them speaks: its launcher ends the others when it ends.
   if (process.number > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
   throw flotilla::UserError(flotilla::cat("this command is for one process, but ", process.launcher,
                                           " started ", process.count, ": start it without a launcher"));
-}
-
-int run_together(const CommandLine& line, const flotilla::mpi::Communicator& world,
-                 flotilla::FailureHandler& failure) {
-  return std::visit(
-      Overloaded{
-          [&](const flotilla::TrainArguments& given) { return flotilla::train(given, world, failure); },
-          [&](const flotilla::CompareArguments& given) { return flotilla::compare(given, world, failure); },
-          [&](const flotilla::EvaluateArguments& given) {
-            return flotilla::evaluate_checkpoint(given, world, failure);
-          },
-          [&](const flotilla::PredictArguments& given) { return flotilla::predict(given, world, failure); },
-          [&](const flotilla::BenchAllReduceArguments& given) {
-            return flotilla::bench_all_reduce(given, world);
-          },
-          [&](const flotilla::BenchInputArguments& given) {
-            return flotilla::bench_input(given, world, failure);
-          },
-          [&](const flotilla::BenchStepArguments& given) {
-            return flotilla::bench_step(given, world, failure);
-          },
-          [&](const flotilla::PackArguments& given) { return flotilla::pack(given, world, failure); },
-          [](const auto&) -> int {
-            throw flotilla::InternalError("a command for one process was started on all ranks");
-          }},
-      line);
 }
 
 /// Collective. @param failure what this rank met before MPI began; null: nothing
@@ -189,8 +107,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   flotilla::leave_task_of_shell();
   const std::optional<flotilla::LaunchedProcess> launched = flotilla::launched_process();
   try {
-    if (line && launched) check_alone(*line, *launched);
-    if (const std::optional<int> done = line ? run_alone(*line) : std::nullopt) return *done;
+    if (line && launched) check_alone(*line->command, *launched);
+    if (line && line->command->runs_alone) return line->command->run_alone(line->arguments);
   } catch (const std::exception& error) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
@@ -207,10 +125,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
 
   // 4. MPI; everything below is destroyed before it.
   try {
-    const auto* const training = line ? std::get_if<flotilla::TrainArguments>(&*line) : nullptr;
-    const bool comparing = line && std::holds_alternative<flotilla::CompareArguments>(*line);
     try {
-      if (comparing || (training != nullptr && !training->check)) listener.emplace();
+      if (line && line->command->stops_in_order(line->arguments)) listener.emplace();
     } catch (const std::exception&) {
       own_failure = std::current_exception();
     }
@@ -235,7 +151,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       if (const std::string unsafe = flotilla::mpi::unsafe_process_ids(world); !unsafe.empty())
         throw flotilla::AgreedFailure(unsafe, flotilla::exit_user_error);
       // 5. The command: deck, device, model, data, strategy, training.
-      return run_together(*line, world, failure);
+      return line->command->run_on_ranks(line->arguments, world, failure);
     } catch (const flotilla::AgreedFailure& error) {
       // Every rank throws this alike, before training: the only orderly early exit.
       if (world.is_root()) say_error(error.what(), error.exit_code);

@@ -1,22 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_all_reduce.hpp"
+#include "src/commands/bench.hpp"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/bench_all_reduce.hpp"
+#include "mpi/all_reduce/bench_data.hpp"
+#include "mpi/all_reduce/bench_turns.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "mpi/core/groups.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "src/commands/bench_device_all_reduce.hpp"
 #include "src/commands/output_files.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
+#include "src/strategy/reduce/all_reduce_plan.hpp"
+#include "src/strategy/reduce/reduced_array.hpp"
 
 namespace flotilla {
 
@@ -48,8 +63,131 @@ std::string fastest_of(const std::vector<mpi::AllReduceBenchRow>& rows) {
   return text;
 }
 
-}  // namespace
+class DeviceBench {
+ public:
+  DeviceBench(const BenchAllReduceArguments& arguments, const mpi::Communicator& world, Device& device,
+              const std::vector<mpi::Place>& places, std::string no_nccl)
+      : arguments_(arguments),
+        world_(world),
+        host_(world.split_by_host()),
+        device_(device),
+        places_(places),
+        no_nccl_(std::move(no_nccl)) {}
 
+  struct Way {
+    ReductionConfig reduction;
+    int communicators = 1;
+  };
+  /// All algorithms that are possible on these hosts.
+  std::vector<Way> candidates() const {
+    const std::vector<int> groups = mpi::cut_groups(places_, arguments_.ranks_per_group);
+    const bool grouped = *std::ranges::max_element(groups) > 0;
+    const bool in_equal_groups = grouped && mpi::groups_are_equal(groups);
+    std::vector<Way> all;
+    const auto add = [&](AllReduceKind kind, bool with_wires, bool in_lanes) {
+      for (const Precision wire : {Precision::float32, Precision::float16, Precision::bfloat16}) {
+        if (wire != Precision::float32 && !with_wires) break;
+        for (const int lanes : {1, arguments_.communicators}) {
+          if (lanes > 1 && !in_lanes) continue;
+          all.push_back(
+              {.reduction = {.all_reduce = kind, .ranks_per_group = arguments_.ranks_per_group, .wire = wire},
+               .communicators = lanes});
+          if (arguments_.communicators == 1) break;
+        }
+      }
+    };
+    if (no_nccl_.empty()) {
+      add(AllReduceKind::nccl, false, true);
+      if (in_equal_groups) add(AllReduceKind::nccl_hierarchical, false, true);
+      if (in_equal_groups) add(AllReduceKind::nccl_mpi, true, false);
+    }
+    if (mpi::hosts(places_) == 1) add(AllReduceKind::shared_memory, false, true);
+    if (grouped) add(AllReduceKind::hierarchical, true, true);
+    add(AllReduceKind::mpi, true, true);
+    return all;
+  }
+
+  void measure(const Way& way, const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
+    const auto lanes = static_cast<std::size_t>(way.communicators);
+    AllReducePlan plan = plan_all_reduce(way.reduction, places_, device_.info().shares_host_memory, "", lanes,
+                                         mpi::SumOrder::any, no_nccl_, way.communicators);
+    const std::size_t most = arguments_.max_bytes / sizeof(float);
+    fit_to_shared_memory(plan, false, most, world_);
+    const ReducedArray array(device_, most, plan, host_);
+    const DeviceSpan<float> all = array.values();
+    const Reduction reduction = make_reduction(plan, world_, host_, device_, array, std::span(&all, 1));
+    std::vector<mpi::Collectives*> collectives;
+    for (const auto& lane : reduction.lanes) collectives.push_back(lane.get());
+    mpi::BenchLanes together(collectives);
+    std::vector<float> host(all.size());
+    for (std::size_t bytes = arguments_.min_bytes; bytes <= arguments_.max_bytes; bytes *= 2) {
+      const DeviceSpan<float> data = all.subspan(0, bytes / sizeof(float));
+      const std::span<float> copy = std::span(host).first(data.size());
+      mpi::Candidate candidate;
+      candidate.row = {.algorithm = std::string(word(way.reduction.all_reduce)),
+                       .wire = plan.wire,
+                       .communicators = plan.communicators,
+                       .bytes = data.size() * sizeof(float)};
+      candidate.fill = [&] {
+        mpi::fill_for_exact_sum(copy, plan.wire, world_.rank(), world_.size());
+        device_.memory().upload(copy, data);
+        device_.queue().synchronize();
+      };
+      candidate.is_exact = [&] {
+        device_.memory().download(data, copy);
+        return mpi::is_exact_sum(copy, plan.wire, world_.size());
+      };
+      candidate.clear = [&] {
+        device_.flat().fill(data, 0.0F);
+        device_.queue().synchronize();
+      };
+      candidate.sum = [&] {
+        if (lanes > 1) return together.sum(data);
+        mpi::all_reduce_now(reduction.first(), data);
+      };
+      candidate.wait = [&] {
+        for (mpi::Collectives* const lane : collectives) lane->wait();
+        device_.queue().synchronize();
+      };
+      mpi::take_turns(world_, std::span(&candidate, 1), 0);
+      on_row(candidate.row);
+    }
+  }
+
+ private:
+  const BenchAllReduceArguments& arguments_;
+  const mpi::Communicator& world_;
+  mpi::Communicator host_;
+  Device& device_;
+  const std::vector<mpi::Place>& places_;
+  std::string no_nccl_;
+};
+
+/// Collective. Measures the all-reduces of training in the memory of arguments.device: NCCL's where each rank
+/// has a GPU of its own, and those through host memory. One after another, with all sizes each. `say` gets
+/// lines about the set-up.
+void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world,
+                             const std::function<void(const std::string&)>& say,
+                             const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) {
+  DeviceConfig config;
+  config.kind = arguments.device;
+  config.share = true;
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  const mpi::GpuBinding gpus = find_gpus(config, world, places);
+  const auto own = static_cast<std::size_t>(world.rank());
+  std::unique_ptr<Device> device;
+  agree(world, places, [&] {
+    device = make_device(config, Precision::float32, places[own], gpus.ordinal(world.rank()), false);
+  });
+  say("device " + device->info().description);
+  const std::string no_nccl = flotilla::no_nccl(gpus, mpi::has_nccl());
+  if (!no_nccl.empty()) say(cat("without NCCL: \"nccl\" ", no_nccl));
+  const DeviceBench bench(arguments, world, *device, places, no_nccl);
+  for (const auto& way : bench.candidates()) bench.measure(way, on_row);
+}
+
+/// Collective. `flotilla bench all-reduce`: nccl-tests' columns for MPI_Allreduce and for each algorithm of
+/// Flotilla; for another device's memory without MPI_Allreduce.
 int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world) {
   agree(world, [&] {
     if (world.is_root()) check_outputs({arguments.json}, {});
@@ -102,6 +240,72 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
     require(all_correct, "an all-reduce gave a wrong sum: see the rows above");
   });
   return exit_done;
+}
+
+}  // namespace
+
+std::size_t bytes_from_text(const std::string& text) {
+  static const std::map<std::string_view, std::int64_t> units = {
+      {"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}};
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (rest.ends_with("iB") && rest.size() == 3) rest.remove_suffix(2);
+  if (rest.ends_with("B")) rest.remove_suffix(1);
+  const auto unit = units.find(rest);
+  if (error != std::errc{} || unit == units.end() || number <= 0 ||
+      number > std::numeric_limits<std::int64_t>::max() / unit->second) {
+    throw UserError(cat("a size must be a positive number of bytes, as 512, 1K or 64M, got ", text));
+  }
+  return static_cast<std::size_t>(number * unit->second);
+}
+
+Subcommand bench_all_reduce_command() {
+  return SubcommandOf<BenchAllReduceArguments>{
+      .name = "bench all-reduce",
+      .help = "Every all-reduce there is, over message sizes",
+      .add_options =
+          [](CLI::App& command, BenchAllReduceArguments& arguments, Positionals& /*positionals*/) {
+            CLI::Option* bytes = command.add_option_function<std::string>(
+                "--bytes",
+                [&arguments](const std::string& text) {
+                  arguments.min_bytes = arguments.max_bytes = bytes_from_text(text);
+                },
+                "One size: 512, 1K, 64M");
+            command
+                .add_option_function<std::string>(
+                    "--min",
+                    [&arguments](const std::string& text) { arguments.min_bytes = bytes_from_text(text); },
+                    "Smallest size (1K)")
+                ->excludes(bytes);
+            command
+                .add_option_function<std::string>(
+                    "--max",
+                    [&arguments](const std::string& text) { arguments.max_bytes = bytes_from_text(text); },
+                    "Largest size (256M)")
+                ->excludes(bytes);
+            command.add_flag("--in-place", arguments.in_place, "Reduce in place only");
+            command
+                .add_option_function<std::string>(
+                    "--device",
+                    [&arguments](const std::string& word) { arguments.device = choice<DeviceKind>(word); },
+                    "In whose memory the data lies: cpu, cuda, reference (cpu)")
+                ->check(CLI::IsMember({"cpu", "cuda", "reference"}));
+            command.add_option("--ranks-per-group", arguments.ranks_per_group,
+                               "Of those in groups (0: a group per host)");
+            command.add_option("--communicators", arguments.communicators,
+                               "Also with so many all-reduces of a part at a time (1)");
+            command.add_option("--json", arguments.json, "File for the rows as JSON");
+          },
+      .take_positionals =
+          [](BenchAllReduceArguments& arguments, Positionals& /*positionals*/) {
+            if (arguments.min_bytes > arguments.max_bytes)
+              throw UserError(cat("--min must not be above --max, got ", arguments.min_bytes, " and ",
+                                  arguments.max_bytes));
+          },
+      .run_on_ranks = [](const BenchAllReduceArguments& arguments, const mpi::Communicator& world,
+                         FailureHandler& /*failure*/) { return bench_all_reduce(arguments, world); },
+  };
 }
 
 }  // namespace flotilla

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_input.hpp"
+#include "src/commands/bench.hpp"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/output_files.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/data/assign_shards.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
@@ -67,8 +69,8 @@ Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t sampl
   return rate;
 }
 
-}  // namespace
-
+/// Collective. `flotilla bench input`: training samples per second of the loader, over all ranks, while
+/// nothing else runs. No device is made: batches have the form for this kind of device.
 int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
                 FailureHandler& failure) {
   Config config = arguments.deck.empty()
@@ -137,6 +139,68 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     write_text_file_atomically(arguments.json, json.dump(2) + "\n");
   });
   return exit_done;
+}
+
+}  // namespace
+
+Subcommand bench_input_command() {
+  return SubcommandOf<BenchInputArguments>{
+      .name = "bench input",
+      .help = "Training samples per second that the loader hands over, of a list of images or of a deck",
+      .add_options =
+          [](CLI::App& command, BenchInputArguments& arguments, Positionals& positionals) {
+            positionals.add_file(command, "DECK", "TOML file whose training data to read; not with --list",
+                                 false);
+            positionals.add_overrides(command);
+            CLI::Option* list =
+                command.add_option("--list", arguments.list, "List of images: path, white space, label");
+            command
+                .add_option("--root", arguments.root,
+                            "Folder that the list's paths begin at (default: by its name)")
+                ->needs(list);
+            command.add_option("--threads", arguments.threads, "Threads of each rank (1)")
+                ->check(CLI::Range(1, 1024))
+                ->needs(list);
+            command.add_option("--size", arguments.size, "Height and width of a sample (224)")
+                ->check(CLI::Range(1, 16384))
+                ->needs(list);
+            command
+                .add_option_function<std::string>(
+                    "--filter",
+                    [&arguments](const std::string& word) { arguments.filter = choice<ResizeFilter>(word); },
+                    "bilinear or antialias (bilinear)")
+                ->check(CLI::IsMember({"bilinear", "antialias"}))
+                ->needs(list);
+            command
+                .add_option_function<std::string>(
+                    "--device",
+                    [&arguments](const std::string& word) { arguments.device = choice<DeviceKind>(word); },
+                    "For whose memory: cuda and reference take bytes where samples are bytes (cpu)")
+                ->check(CLI::IsMember({"cpu", "cuda", "reference"}))
+                ->needs(list);
+            command.add_flag("--no-decode", arguments.no_decode,
+                             "Read the images, but do not decode them: what disk and file system allow");
+            CLI::Option* seconds =
+                command.add_option("--seconds", arguments.seconds, "How long to measure (5)");
+            seconds->check(CLI::PositiveNumber);
+            command
+                .add_option("--images", arguments.images, "How many images to measure, instead of seconds")
+                ->check(CLI::Range(1, 1000000000))
+                ->excludes(seconds);
+            command.add_option("--json", arguments.json, "File for the figures as JSON");
+          },
+      .take_positionals =
+          [](BenchInputArguments& arguments, Positionals& positionals) {
+            arguments.deck = positionals.take_deck(false);
+            arguments.overrides = positionals.overrides;
+            if (arguments.list.empty() == arguments.deck.empty())
+              throw UserError("bench input reads the images of a DECK or of a --list FILE; give one of them");
+            if (!arguments.list.empty() && !arguments.overrides.empty())
+              throw UserError(
+                  cat(arguments.overrides.front(), " needs a DECK; beside --list there are options"));
+          },
+      .run_on_ranks = bench_input,
+  };
 }
 
 }  // namespace flotilla

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/bench_step.hpp"
+#include "src/commands/bench.hpp"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "mpi/core/host_lines.hpp"
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
 #include "src/observe/print.hpp"
@@ -301,8 +303,8 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   return exit_done;
 }
 
-}  // namespace
-
+/// Collective. `flotilla bench step`: the time of a training step of a deck, of its phases, and of its
+/// operations when each is timed alone on the step's own buffers, in the same run.
 int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   agree(world, [&] {
@@ -313,6 +315,35 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   JobRoles roles(deck.config, world, failure, job.watchdog());
   if (roles.is_server()) return roles.serve();
   return bench_worker(arguments, deck.config, roles.workers(), roles.servers(), failure, job.watchdog());
+}
+
+}  // namespace
+
+Subcommand bench_step_command() {
+  return SubcommandOf<BenchStepArguments>{
+      .name = "bench step",
+      .help = "A training step and its phases",
+      .add_options =
+          [](CLI::App& command, BenchStepArguments& arguments, Positionals& positionals) {
+            positionals.add_file(command, "DECK", "TOML file of the run", true);
+            positionals.add_overrides(command);
+            command
+                .add_option("--checkpoint-every", arguments.checkpoint_every,
+                            "Save every so many steps (0: never)")
+                ->check(CLI::NonNegativeNumber);
+            command.add_option("--steps", arguments.steps, "Steps measured (200)")
+                ->check(CLI::Range(1, 1000000000));
+            command.add_flag("--operations", arguments.operations,
+                             "List every operation, not only their kinds");
+            command.add_option("--json", arguments.json, "File for the figures as JSON");
+          },
+      .take_positionals =
+          [](BenchStepArguments& arguments, Positionals& positionals) {
+            arguments.deck = positionals.take_deck(true);
+            arguments.overrides = positionals.overrides;
+          },
+      .run_on_ranks = bench_step,
+  };
 }
 
 }  // namespace flotilla

@@ -1,42 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "src/commands/bench_all_reduce.hpp"
-#include "src/commands/bench_input.hpp"
-#include "src/commands/bench_step.hpp"
-#include "src/commands/compare.hpp"
-#include "src/commands/evaluate.hpp"
-#include "src/commands/export.hpp"
-#include "src/commands/make_borehole.hpp"
-#include "src/commands/make_data.hpp"
-#include "src/commands/pack.hpp"
-#include "src/commands/predict.hpp"
-#include "src/commands/report.hpp"
-#include "src/commands/train.hpp"
-#include "src/commands/watch.hpp"
+#include "src/commands/subcommand.hpp"
 
 namespace flotilla {
 
-struct InspectArguments {
-  std::string checkpoint;  ///< A file or a folder
-  bool json = false;
-  bool show_deck = false;  ///< The deck as well
+/// The parsed command line: the command that was given, with its arguments.
+struct CommandLine {
+  const Subcommand* command;
+  Subcommand::Arguments arguments;
 };
-
-struct KeysArguments {
-  std::string what;  ///< As explained_keys() takes it
-};
-
-/// The parsed command line: the command that was given, with its options.
-using CommandLine = std::variant<TrainArguments, CompareArguments, EvaluateArguments, PredictArguments,
-                                 InspectArguments, ExportArguments, ReportArguments, BenchAllReduceArguments,
-                                 BenchInputArguments, BenchStepArguments, MakeDataArguments,
-                                 MakeBoreholeArguments, PackArguments, WatchArguments, KeysArguments>;
 
 /// A text to print before exiting with 0: help or version.
 struct PrintedText {

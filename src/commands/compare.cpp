@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/compare.hpp"
-
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/report.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/commands/train.hpp"
 #include "src/compare/comparison_table.hpp"
 #include "src/compare/planned_trainings.hpp"
 #include "src/compare/run_figures.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/job/failure.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/run_data.hpp"
@@ -22,6 +26,11 @@
 namespace flotilla {
 
 namespace {
+
+struct CompareArguments {
+  std::string plan;                    ///< TOML (src/compare/plan.hpp)
+  std::vector<std::string> overrides;  ///< For all of its runs
+};
 
 /// A plan that all ranks have read and checked, with what became of its trainings.
 struct Prepared {
@@ -187,12 +196,11 @@ void write_page(const Comparison& comparison, const std::string& file) {
     for (const ComparedTraining& training : run.trainings)
       if (training.figures.steps > 0) report.runs.push_back(training.folder);
   if (report.runs.empty()) return;
-  const auto warn = [](const std::string& text) { print_error_line(cat("flotilla: warning: ", text)); };
   try {
-    make_report(report, warn);
+    make_report(report, print_warning);
     print_line(cat("curves       ", file));
   } catch (const std::exception& error) {
-    warn(cat("no page of the curves: ", error.what()));
+    print_warning(cat("no page of the curves: ", error.what()));
   }
 }
 
@@ -207,8 +215,9 @@ void write_results(const Prepared& prepared, const CompareArguments& arguments) 
   write_page(comparison, file + ".html");
 }
 
-}  // namespace
-
+/// Collective. `flotilla compare`: trains all runs of a plan with all seeds, one after another, leaving out
+/// those that have ended before, and writes the table. Returns the exit code. Throws only exceptions that
+/// every rank throws.
 int compare(const CompareArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   // 1. All mistakes of the plan and its runs, before anything is trained.
   Prepared prepared = prepare(arguments, world);
@@ -230,6 +239,31 @@ int compare(const CompareArguments& arguments, const mpi::Communicator& world, F
   for (const std::string& each : prepared.failures)
     if (!each.empty()) return exit_user_error;
   return exit_done;
+}
+
+}  // namespace
+
+Subcommand compare_command() {
+  return SubcommandOf<CompareArguments>{
+      .name = "compare",
+      .help = "Train a deck in several ways, and compare them",
+      .add_options =
+          [](CLI::App& command, CompareArguments& /*arguments*/, Positionals& positionals) {
+            positionals.add_file(command, "PLAN",
+                                 "TOML file: a deck and what each run sets in it (docs/compare.md)");
+            positionals.add_overrides(command);
+          },
+      .take_positionals =
+          [](CompareArguments& arguments, Positionals& positionals) {
+            if (positionals.files.size() != 1)
+              throw UserError(
+                  cat("one PLAN is needed, got ", positionals.files.size(), "; ", positionals.hint));
+            arguments.plan = positionals.files.front();
+            arguments.overrides = positionals.overrides;
+          },
+      .run_on_ranks = compare,
+      .stops_in_order = [](const CompareArguments& /*arguments*/) { return true; },
+  };
 }
 
 }  // namespace flotilla

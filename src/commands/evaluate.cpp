@@ -3,34 +3,134 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/class_names.hpp"
-#include "src/commands/class_table.hpp"
 #include "src/commands/inference.hpp"
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
-#include "src/commands/output_table.hpp"
-#include "src/commands/sample_outputs.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/images/image_folder.hpp"
+#include "src/data/sampler.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"
+#include "src/train/monitor/output_metrics.hpp"
 
 namespace flotilla {
 
 namespace {
+
+std::string share(std::int64_t part, std::int64_t all) {
+  return all > 0 ? fmt::format("{:.5f}", static_cast<double>(part) / static_cast<double>(all)) : "-";
+}
+
+std::size_t width_of(std::int64_t number) {
+  return std::to_string(number).size();
+}
+
+constexpr std::size_t most_shown_outputs = 32;
+
+struct NamedFigure {
+  const char* name;
+  double OutputFigures::*figure;
+  bool has_unit = false;  ///< That of the data: shown with six digits, whatever its size
+};
+
+std::vector<NamedFigure> figures_of(const OutputMetrics& metrics) {
+  if (metrics.binary) return {{"accuracy", &OutputFigures::accuracy}, {"f1", &OutputFigures::f1}};
+  return {
+      {"rmse", &OutputFigures::rmse, true}, {"mae", &OutputFigures::mae, true}, {"r2", &OutputFigures::r2}};
+}
+
+std::string text_of(const OutputFigures& figures, const NamedFigure& named) {
+  const double value = figures.*named.figure;
+  return named.has_unit ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
+}
+
+/// The figures of all outputs together, a line each, and below them a table of the outputs, by their numbers,
+/// where there are several; of more than 32 outputs the table is left to add_metrics().
+std::vector<std::string> lines_of(const OutputMetrics& metrics) {
+  std::vector<std::string> lines;
+  const std::vector<NamedFigure> figures = figures_of(metrics);
+  for (const NamedFigure& each : figures)
+    lines.push_back(fmt::format("{:<12}{}", each.name, text_of(metrics.all, each)));
+  const std::size_t count = metrics.outputs.size();
+  if (count == 1) return lines;
+  if (count > most_shown_outputs) {
+    lines.push_back(cat("outputs     ", count, ": those of each are in the JSON (--json)"));
+    return lines;
+  }
+  std::string heading = fmt::format("{:>8}", "output");
+  for (const NamedFigure& each : figures) heading += fmt::format("{:>14}", each.name);
+  lines.push_back(heading);
+  for (std::size_t output = 0; output < count; ++output) {
+    std::string line = fmt::format("{:>8}", output);
+    for (const NamedFigure& each : figures)
+      line += fmt::format("{:>14}", text_of(metrics.outputs[output], each));
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// Adds the figures to a JSON object: "rmse" … of all outputs, and "outputs", an object for each.
+void add_metrics(const OutputMetrics& metrics, nlohmann::ordered_json& json) {
+  const std::vector<NamedFigure> figures = figures_of(metrics);
+  for (const NamedFigure& each : figures) json[each.name] = metrics.all.*each.figure;
+  json["outputs"] = nlohmann::ordered_json::array();
+  for (std::size_t output = 0; output < metrics.outputs.size(); ++output) {
+    nlohmann::ordered_json one = {{"output", output}};
+    for (const NamedFigure& each : figures) one[each.name] = metrics.outputs[output].*each.figure;
+    json["outputs"].push_back(std::move(one));
+  }
+}
+
+/// The last layer's outputs of every sample of this rank's shard, for --vectors.
+class SampleOutputs {
+ public:
+  void add(std::span<const float> rows) { values_.insert(values_.end(), rows.begin(), rows.end()); }
+
+  /// Collective. The dataset /vectors (samples × outputs) in the order of the data, whatever the rank count.
+  void write(const std::string& path, std::int64_t outputs, std::int64_t samples,
+             const mpi::Communicator& world) const;
+
+ private:
+  std::vector<float> values_;
+};
+
+void SampleOutputs::write(const std::string& path, std::int64_t outputs, std::int64_t samples,
+                          const mpi::Communicator& world) const {
+  std::vector<float> all;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const ValidationShard shard = validation_shard(samples, world.size(), rank);
+    std::vector<float> part((static_cast<std::size_t>((shard.end - shard.begin) * outputs)));
+    if (rank == world.rank()) part = values_;
+    world.broadcast(std::span<float>(part), rank);
+    if (world.is_root()) all.insert(all.end(), part.begin(), part.end());
+  }
+  agree(world, [&] {
+    if (world.is_root()) write_array(path, "vectors", {samples, outputs}, all);
+  });
+}
 
 /// The arguments of an evaluation.
 struct Task {
@@ -192,7 +292,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
       told.push_back(cat("these are the samples that the model was trained on (", trained->second,
                          "): their figures do not tell how it does on others"));
     for (const std::string& warning : told)
-      on_stdout ? print_error_line("flotilla: warning: " + warning) : print_line("warning: " + warning);
+      on_stdout ? print_warning(warning) : print_line("warning: " + warning);
     if (arguments.json) write_json(task, data, result, classes);
     if (!on_stdout) print_report(task, data, result, classes);
   });
@@ -200,8 +300,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   return exit_done;
 }
 
-}  // namespace
-
+/// Collective. `flotilla evaluate`: loss and accuracies on data.validation, each sample counted once. The
+/// training data is not opened.
 int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
                         FailureHandler& failure) {
   std::vector<std::string> warnings;
@@ -219,6 +319,92 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
   const Task task{arguments, checkpoint, deck.config, warnings, names};
   JobWatchdog job(deck, world, failure);
   return evaluate_watched(task, world, job.places(), job.watchdog());
+}
+
+}  // namespace
+
+ClassTable::ClassTable(std::int64_t classes, std::vector<std::string> names, bool matrix)
+    : classes_(static_cast<std::size_t>(classes)),
+      names_(std::move(names)),
+      samples_(classes_),
+      predicted_(classes_),
+      correct_(classes_),
+      matrix_(matrix && classes <= most_for_matrix ? classes_ * classes_ : 0) {}
+
+void ClassTable::add(std::span<const float> rows, std::span<const std::int32_t> labels) {
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const std::span<const float> outputs = rows.subspan(row * classes_, classes_);
+    const auto label = static_cast<std::size_t>(labels[row]);
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(outputs) - outputs.begin());
+    ++samples_[label];
+    ++predicted_[best];
+    correct_[label] += best == label;
+    if (has_matrix()) ++matrix_[label * classes_ + best];
+  }
+}
+
+void ClassTable::merge(const mpi::Communicator& world) {
+  for (std::vector<std::int64_t>* counts : {&samples_, &predicted_, &correct_, &matrix_})
+    if (!counts->empty()) world.all_reduce(std::span<std::int64_t>(*counts));
+}
+
+std::string ClassTable::name(std::size_t label) const {
+  return names_.empty() ? std::to_string(label) : names_[label];
+}
+
+std::vector<std::string> ClassTable::lines() const {
+  std::vector<std::string> lines = {
+      fmt::format("{:>8}{:>10}{:>10}{:>11}", "class", "samples", "top-1", "precision")};
+  for (std::size_t label = 0; label < classes_; ++label)
+    lines.push_back(fmt::format(
+        "{:>8}{:>10}{:>10}{:>11}{}", label, samples_[label], share(correct_[label], samples_[label]),
+        share(correct_[label], predicted_[label]), names_.empty() ? "" : "  " + names_[label]));
+  return lines;
+}
+
+std::vector<std::string> ClassTable::matrix_lines() const {
+  std::size_t width = width_of(static_cast<std::int64_t>(classes_));
+  for (const std::int64_t count : matrix_) width = std::max(width, width_of(count));
+  std::string columns = fmt::format("{:>8}", "class");
+  for (std::size_t taken = 0; taken < classes_; ++taken) columns += fmt::format("  {:>{}}", taken, width);
+  std::vector<std::string> lines = {"confusion   rows: true classes, columns: predicted ones", columns};
+  for (std::size_t label = 0; label < classes_; ++label) {
+    std::string line = fmt::format("{:>8}", label);
+    for (std::size_t taken = 0; taken < classes_; ++taken)
+      line += fmt::format("  {:>{}}", count(label, taken), width);
+    lines.push_back(names_.empty() ? line : line + "  " + names_[label]);
+  }
+  return lines;
+}
+
+Subcommand evaluate_command() {
+  return SubcommandOf<EvaluateArguments>{
+      .name = "evaluate",
+      .help = "Evaluate a checkpoint on validation data",
+      .add_options =
+          [](CLI::App& command, EvaluateArguments& arguments, Positionals& positionals) {
+            positionals.add_file(command, "CHECKPOINT",
+                                 "File, or a run's folder: its newest good checkpoint");
+            positionals.add_file(command, "DECK", "Deck to use instead of the checkpoint's own", false);
+            positionals.add_overrides(command);
+            command.add_option("--vectors", arguments.vectors, "HDF5 file for the outputs of every sample");
+            command.add_flag("--per-class", arguments.per_class,
+                             "Print samples, top-1 accuracy (recall) and precision of each class");
+            command.add_flag("--confusion", arguments.confusion,
+                             "Print how many samples of each class were taken for each class");
+            CLI::Option* json = command.add_flag(
+                "--json", arguments.json, "Print one JSON object instead, with classes and confusion matrix");
+            command.add_option("--output", arguments.output, "File for the JSON, beside the usual lines")
+                ->needs(json);
+          },
+      .take_positionals =
+          [](EvaluateArguments& arguments, Positionals& positionals) {
+            arguments.checkpoint = positionals.take_file("CHECKPOINT");
+            arguments.deck = positionals.take_deck(false);
+            arguments.overrides = positionals.overrides;
+          },
+      .run_on_ranks = evaluate_checkpoint,
+  };
 }
 
 }  // namespace flotilla

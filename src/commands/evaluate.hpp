@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "src/job/failure.hpp"
 
 namespace flotilla {
 
@@ -20,9 +21,39 @@ struct EvaluateArguments {
   std::string output;  ///< File for the JSON; empty: stdout, instead of the report
 };
 
-/// Collective. `flotilla evaluate`: loss and accuracies on data.validation, each sample counted once. The
-/// training data is not opened.
-int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
-                        FailureHandler& failure);
+/// Which classes samples of each class are taken for: that of their highest output (of equal outputs the
+/// lower class).
+class ClassTable {
+ public:
+  /// Of more classes no matrix is counted.
+  static constexpr std::int64_t most_for_matrix = 1000;
+
+  /// @param names of the classes; empty: they have numbers only  @param matrix count each pair of classes
+  ClassTable(std::int64_t classes, std::vector<std::string> names, bool matrix);
+  /// labels.size() rows of `classes` outputs.
+  void add(std::span<const float> rows, std::span<const std::int32_t> labels);
+  /// Collective. Adds up the counts of all ranks.
+  void merge(const mpi::Communicator& world);
+
+  /// A line for each class: samples, top-1 (recall), precision.
+  std::vector<std::string> lines() const;
+  /// The confusion matrix: a row for each true class, a column for each predicted one.
+  std::vector<std::string> matrix_lines() const;
+
+  std::int64_t classes() const { return static_cast<std::int64_t>(classes_); }
+  bool has_matrix() const { return !matrix_.empty(); }
+  std::string name(std::size_t label) const;  ///< Its number, if it has no name.
+  std::int64_t samples(std::size_t label) const { return samples_[label]; }
+  std::int64_t predicted(std::size_t label) const { return predicted_[label]; }
+  std::int64_t correct(std::size_t label) const { return correct_[label]; }
+  /// Samples of class `label` that were taken for `taken`.
+  std::int64_t count(std::size_t label, std::size_t taken) const { return matrix_[label * classes_ + taken]; }
+
+ private:
+  std::size_t classes_;
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> samples_, predicted_, correct_;  ///< Of each class
+  std::vector<std::int64_t> matrix_;                         ///< classes × classes, or empty
+};
 
 }  // namespace flotilla

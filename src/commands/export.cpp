@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/export.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,8 @@
 #include "src/checkpoint/row_file.hpp"
 #include "src/commands/export_onnx.hpp"
 #include "src/commands/output_files.hpp"
+#include "src/commands/subcommand.hpp"
+#include "src/observe/print.hpp"
 
 namespace flotilla {
 
@@ -71,6 +75,32 @@ std::string export_model(const std::string& checkpoint_or_folder, const std::str
   file.complete(model.state);
   file.give_name();
   return path;
+}
+
+Subcommand export_command() {
+  return SubcommandOf<ExportArguments>{
+      .name = "export",
+      .help = "Write a checkpoint's model without the state of its training",
+      .add_options =
+          [](CLI::App& command, ExportArguments& arguments, Positionals& /*positionals*/) {
+            command.add_option("CHECKPOINT", arguments.checkpoint, "File or a run's folder")->required();
+            command
+                .add_option("OUT", arguments.output,
+                            "What to write: an HDF5 file (.h5, .hdf5) or an ONNX model (.onnx)")
+                ->required();
+            command.add_flag("--average", arguments.average, "The averaged weights (train.average_decay)");
+            command.add_flag(
+                "--keep-batch-norm", arguments.keep_batch_norm,
+                "ONNX: batch norms as nodes of their own instead of folded into the weights before them");
+            command.add_flag("--with-preprocessing", arguments.with_preprocessing,
+                             "ONNX: takes images of bytes (N,H,W,C) and gives probabilities");
+          },
+      .run_alone = [](const ExportArguments& arguments) -> int {
+        const std::string from = export_checkpoint(arguments, print_warning);
+        print_line(cat("exported ", from, " to ", arguments.output));
+        return exit_done;
+      },
+  };
 }
 
 }  // namespace flotilla

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/inspect.hpp"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iomanip>
+#include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/file_index.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
+#include "src/checkpoint/merged_rows.hpp"
+#include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/value_reader.hpp"
 #include "src/commands/inspect_arrays.hpp"
-#include "src/commands/inspect_rows.hpp"
-#include "src/commands/text_columns.hpp"
-#include "src/commands/value_statistics.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/config/values.hpp"
 #include "src/files/checksum.hpp"
 #include "src/observe/print.hpp"
@@ -23,6 +33,136 @@
 namespace flotilla {
 
 namespace {
+
+std::string value_text(std::optional<double> value) {
+  std::ostringstream text;
+  if (value)
+    text << std::setprecision(5) << *value;
+  else
+    text << "-";
+  return text.str();
+}
+
+nlohmann::json json_of(std::optional<double> value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+/// Statistics of values for `flotilla inspect`: of the finite ones, and the number of the others.
+class ValueStatistics {
+ public:
+  void add(std::span<const float> values);
+  nlohmann::json as_json() const;  ///< {"mean": …, "rms": …, "min": …, "max": …, "non_finite": …}
+  std::vector<std::string> words() const;  ///< Mean, rms, min, max as columns of a table; "-": none
+  static std::vector<std::string> headings();
+
+ private:
+  /// `value`; empty where there is no finite value.
+  std::optional<double> over_finite(double value) const;
+  std::optional<double> mean() const;
+  std::optional<double> rms() const;
+
+  std::int64_t finite_ = 0;
+  std::int64_t non_finite_ = 0;
+  double sum_ = 0.0;
+  double sum_of_squares_ = 0.0;
+  float min_ = std::numeric_limits<float>::infinity();
+  float max_ = -std::numeric_limits<float>::infinity();
+};
+
+void ValueStatistics::add(std::span<const float> values) {
+  for (const float value : values) {
+    if (!std::isfinite(value)) {
+      ++non_finite_;
+      continue;
+    }
+    ++finite_;
+    sum_ += value;
+    sum_of_squares_ += static_cast<double>(value) * value;
+    min_ = std::min(min_, value);
+    max_ = std::max(max_, value);
+  }
+}
+
+std::optional<double> ValueStatistics::over_finite(double value) const {
+  return finite_ > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> ValueStatistics::mean() const {
+  return over_finite(sum_ / static_cast<double>(finite_));
+}
+
+std::optional<double> ValueStatistics::rms() const {
+  return over_finite(std::sqrt(sum_of_squares_ / static_cast<double>(finite_)));
+}
+
+nlohmann::json ValueStatistics::as_json() const {
+  return {{"mean", json_of(mean())},
+          {"rms", json_of(rms())},
+          {"min", json_of(over_finite(min_))},
+          {"max", json_of(over_finite(max_))},
+          {"non_finite", non_finite_}};
+}
+
+std::vector<std::string> ValueStatistics::words() const {
+  return {value_text(mean()), value_text(rms()), value_text(over_finite(min_)), value_text(over_finite(max_)),
+          std::to_string(non_finite_)};
+}
+
+std::vector<std::string> ValueStatistics::headings() {
+  return {"mean", "rms", "min", "max", "non-finite"};
+}
+
+/// A table of rows, over all files that hold rows of it.
+struct TableSummary {
+  RowTable table;
+  ValueStatistics values;  ///< Of the rows, without the optimizer's state
+};
+
+TableSummary& summary_of(std::vector<TableSummary>& summaries, const RowTable& table) {
+  const auto same = [&](const TableSummary& summary) {
+    return summary.table.name == table.name && summary.table.width == table.width;
+  };
+  const auto known = std::ranges::find_if(summaries, same);
+  if (known != summaries.end()) return *known;
+  summaries.push_back(
+      {.table = {.name = table.name, .width = table.width, .slots = table.slots}, .values = {}});
+  return summaries.back();
+}
+
+/// Runs `work`; a UserError becomes a sentence of `damage`.
+template <class Work>
+void attempt(std::vector<std::string>& damage, Work work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    damage.emplace_back(error.what());
+  }
+}
+
+/// The tables that a file and the servers' parts that it names hold. Missing or damaged files are left out,
+/// with a message in `damage`.
+std::vector<TableSummary> describe_tables(const FileIndex& index, std::vector<std::string>& damage) {
+  std::vector<TableSummary> summaries;
+  const auto describe = [&](RowFileReader& reader) {
+    for (std::size_t i = 0; i < reader.tables().size(); ++i)
+      attempt(damage, [&] {
+        TableSummary& summary = summary_of(summaries, reader.tables()[i]);
+        for (RowPiece piece = reader.next(i); !piece.keys.empty(); piece = reader.next(i)) {
+          summary.table.rows += static_cast<std::int64_t>(piece.keys.size());
+          summary.values.add(piece.values);
+        }
+      });
+  };
+  const auto of_rows = [](const StoredTensor& tensor) { return is_of_rows(tensor.path); };
+  attempt(damage, [&] {
+    if (std::ranges::none_of(index.tensors, of_rows)) return;
+    RowFileReader reader(index.path);
+    describe(reader);
+  });
+  for (const CheckpointPart& part : index.state.server_parts)
+    attempt(damage, [&] { describe(*open_server_part(index.path, part)); });
+  return summaries;
+}
 
 /// The facts shown about a tensor.
 struct Row {
@@ -182,6 +322,20 @@ std::string as_table(const Contents& contents, bool with_deck) {
 
 }  // namespace
 
+void print_columns(std::ostream& out, std::vector<std::vector<std::string>> lines) {
+  for (auto& line : lines)
+    for (std::string& word : line) word = config::printable(word);
+  std::vector<std::size_t> widths(lines.front().size(), 0);
+  for (const auto& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto& line : lines) {
+    out << std::left << std::setw(static_cast<int>(widths[0])) << line[0] << std::right;
+    for (std::size_t i = 1; i < line.size(); ++i)
+      out << std::setw(static_cast<int>(widths[i]) + 2) << line[i];
+    out << '\n';
+  }
+}
+
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options) {
   if (auto arrays = inspect_arrays(file_or_folder, options)) return *std::move(arrays);
   const std::string path = checkpoint_at(file_or_folder, [&](const std::string& text) {
@@ -195,6 +349,32 @@ Inspection inspect(const std::string& file_or_folder, const InspectOptions& opti
   contents.tables = describe_tables(index, contents.table_damage);
   contents.damage = damage_of(contents);
   return {options.json ? as_json(contents) : as_table(contents, options.deck), contents.damage};
+}
+
+Subcommand inspect_command() {
+  return SubcommandOf<InspectArguments>{
+      .name = "inspect",
+      .help = "Print what a checkpoint or a file of data holds",
+      .add_options =
+          [](CLI::App& command, InspectArguments& arguments, Positionals& /*positionals*/) {
+            command
+                .add_option("FILE", arguments.checkpoint,
+                            "Checkpoint, exported model, a run's folder, or data: HDF5, .npy, .npz, IDX, "
+                            "CIFAR's .bin; of "
+                            "images, tar files, lists and logs it says which key reads them")
+                ->required();
+            command.add_flag("--json", arguments.json, "As JSON");
+            command.add_flag("--deck", arguments.show_deck, "Print the deck in it as well");
+          },
+      .run_alone = [](const InspectArguments& arguments) -> int {
+        const Inspection inspection =
+            inspect(arguments.checkpoint,
+                    {.json = arguments.json, .deck = arguments.show_deck, .on_damaged = print_warning});
+        print_line(inspection.text);
+        if (!inspection.damage.empty()) throw UserError(inspection.damage);
+        return exit_done;
+      },
+  };
 }
 
 }  // namespace flotilla

@@ -2,11 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
+#include <vector>
 
 namespace flotilla {
 
-/// `flotilla inspect`: how to show a checkpoint.
+struct InspectArguments {
+  std::string checkpoint;  ///< A file or a folder
+  bool json = false;
+  bool show_deck = false;  ///< The deck as well
+};
+
+/// How to show a checkpoint.
 struct InspectOptions {
   bool json = false;  ///< Else a table
   bool deck = false;  ///< Append the deck; JSON always has it
@@ -24,5 +32,9 @@ struct Inspection {
 /// of all servers. A folder means its newest good checkpoint. Of a file of data: see inspect_arrays().
 /// @throws UserError if nothing at all can be read.
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options);
+
+/// Prints lines of as many words as the first, in columns as wide as they need, the first one to the left;
+/// control characters of names that come from files are escaped.
+void print_columns(std::ostream& out, std::vector<std::vector<std::string>> lines);
 
 }  // namespace flotilla

@@ -11,7 +11,6 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/array_statistics.hpp"
-#include "src/commands/text_columns.hpp"
 #include "src/config/values.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/file_kind.hpp"

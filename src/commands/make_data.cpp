@@ -3,15 +3,26 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/write_file.hpp"
+#include "src/commands/array_statistics.hpp"
 #include "src/commands/output_files.hpp"
+#include "src/commands/subcommand.hpp"
+#include "src/data/borehole.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "src/files/atomic_file.hpp"
+#include "src/observe/console.hpp"
+#include "src/observe/print.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
@@ -59,6 +70,40 @@ std::string write_rows(const SyntheticClicks& clicks, RowRange rows, const std::
       static_cast<double>(bytes) * 1e-6, ceiling.auc(), ceiling.log_loss());
 }
 
+constexpr std::int64_t block_rows = 65536;
+
+/// Writes `rows` rows from sample `begin` on.
+std::string write_borehole(std::uint64_t seed, std::int64_t begin, std::int64_t rows,
+                           const std::string& path) {
+  constexpr std::size_t width = borehole_inputs.size();
+  check_output_file(path, {});
+  check_ending(path, {".h5", ".hdf5"}, "an HDF5 file");
+  const std::array<CheckpointTensor, 2> arrays = {
+      CheckpointTensor{.path = "inputs", .shape = {rows, std::int64_t{width}}},
+      CheckpointTensor{.path = "targets", .shape = {rows, 1}}};
+  NewFile file(path, arrays);
+  ProgressLine progress(fmt::format("writing {}", path), rows, Amount::items);
+  Moments moments;
+  for (std::int64_t first = 0; first < rows; first += block_rows) {
+    const auto count = static_cast<std::size_t>(std::min(block_rows, rows - first));
+    std::vector<float> inputs(count * width);
+    std::vector<float> targets(count);
+    for (std::size_t row = 0; row < count; ++row) {
+      const std::int64_t number = first + static_cast<std::int64_t>(row);
+      targets[row] =
+          borehole_sample(seed, begin + number, std::span(inputs).subspan(row * width).first<width>());
+      moments.add({.count = 1, .mean = static_cast<double>(targets[row])});
+    }
+    file.append(0, std::as_bytes(std::span(inputs)));
+    file.append(1, std::as_bytes(std::span(targets)));
+    progress.at(first);
+  }
+  const CheckpointPart written = file.complete(nullptr);
+  file.give_name();
+  return fmt::format("{}: {} rows, {:.1f} MB; targets: mean {:.6g}, deviation {:.6g}", path, rows,
+                     static_cast<double>(written.bytes) * 1e-6, moments.mean, moments.deviation());
+}
+
 }  // namespace
 
 std::string validation_name(const std::string& path) {
@@ -85,6 +130,66 @@ std::string make_criteo_data(const MakeDataArguments& arguments) {
                        arguments.truth.empty() ? "" : validation_name(arguments.truth));
   }
   return said;
+}
+
+Subcommand make_criteo_command() {
+  return SubcommandOf<MakeDataArguments>{
+      .name = "make-data criteo",
+      .help = "Click logs in Criteo's layout: a label, 13 numbers, 26 categories",
+      .add_options =
+          [](CLI::App& command, MakeDataArguments& arguments, Positionals& /*positionals*/) {
+            const CLI::Range rows(std::int64_t{1}, std::int64_t{1000000000000});
+            command.add_option("--rows", arguments.rows, "Lines to write")->required()->check(rows);
+            command.add_option("--output", arguments.output, "File to write")->required();
+            command
+                .add_option("--valid-rows", arguments.validation_rows,
+                            "Lines of a second file, for validation: FILE with .valid before its ending")
+                ->check(rows);
+            command.add_option("--seed", arguments.seed, "Other seeds make other data (1)")
+                ->check(CLI::NonNegativeNumber);
+            command.add_option("--vocabulary", arguments.vocabulary, "Most categories of a slot (100000)")
+                ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}));
+            command.add_option("--truth", arguments.truth, "File for the true probability of each line");
+          },
+      .run_alone = [](const MakeDataArguments& arguments) -> int {
+        Console::of_process().use_terminal();
+        print_line(make_criteo_data(arguments));
+        return exit_done;
+      },
+  };
+}
+
+std::string make_borehole_data(const MakeBoreholeArguments& arguments) {
+  const auto seed = static_cast<std::uint64_t>(arguments.seed);
+  std::string said = write_borehole(seed, 0, arguments.rows, arguments.output);
+  if (arguments.validation_rows > 0)
+    said += '\n' + write_borehole(seed, arguments.rows, arguments.validation_rows,
+                                  validation_name(arguments.output));
+  return said;
+}
+
+Subcommand make_borehole_command() {
+  return SubcommandOf<MakeBoreholeArguments>{
+      .name = "make-data borehole",
+      .help = "HDF5 arrays of a function of 8 numbers, the flow through a borehole",
+      .add_options =
+          [](CLI::App& command, MakeBoreholeArguments& arguments, Positionals& /*positionals*/) {
+            const CLI::Range rows(std::int64_t{1}, std::int64_t{1000000000000});
+            command.add_option("--rows", arguments.rows, "Samples to write")->required()->check(rows);
+            command.add_option("--output", arguments.output, "HDF5 file to write")->required();
+            command
+                .add_option(
+                    "--valid-rows", arguments.validation_rows,
+                    "Other samples, of a second file for validation: FILE with .valid before its ending")
+                ->check(rows);
+            command.add_option("--seed", arguments.seed, "Other seeds make other data (1)")
+                ->check(CLI::NonNegativeNumber);
+          },
+      .run_alone = [](const MakeBoreholeArguments& arguments) -> int {
+        print_line(make_borehole_data(arguments));
+        return exit_done;
+      },
+  };
 }
 
 }  // namespace flotilla

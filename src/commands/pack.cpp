@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/commands/pack.hpp"
-
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/topology.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/config/choices.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/images/image_folder.hpp"
@@ -27,6 +30,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/files/folders.hpp"
 #include "src/files/run_lock.hpp"
+#include "src/job/failure.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/progress_line.hpp"
@@ -34,6 +38,14 @@
 namespace flotilla {
 
 namespace {
+
+struct PackArguments {
+  std::string list;             ///< A list of images, or a folder of class folders
+  std::string root;             ///< Folder that the list's paths begin at; empty: found by the list's name
+  std::string output;           ///< Folder of the shards
+  std::string name;             ///< Of the shards; empty: that of the list without its extension
+  std::int64_t shard_mb = 256;  ///< MiB of a shard, at most, up to a sample
+};
 
 namespace fs = std::filesystem;
 
@@ -180,8 +192,9 @@ std::string shards_text(std::int64_t shards) {
   return cat(shards, shards == 1 ? " shard" : " shards");
 }
 
-}  // namespace
-
+/// Collective. `flotilla pack`: packs images with their labels into WebDataset's shards, divided over the
+/// ranks by shards. Shards that an earlier run has finished are read and left as they are.
+/// @throws AgreedFailure with all images that cannot be packed
 int pack(const PackArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const std::int64_t began_ns = trace::now_ns();
   if (world.is_root()) Console::of_process().use_terminal();
@@ -221,6 +234,34 @@ int pack(const PackArguments& arguments, const mpi::Communicator& world, Failure
                      " ranks had a shard to write; a smaller --shard-mb makes more of them"));
   });
   return exit_done;
+}
+
+}  // namespace
+
+Subcommand pack_command() {
+  return SubcommandOf<PackArguments>{
+      .name = "pack",
+      .help = "Pack images into tar files, to be read in large pieces",
+      .add_options =
+          [](CLI::App& command, PackArguments& arguments, Positionals& /*positionals*/) {
+            command
+                .add_option("LIST", arguments.list,
+                            "List of images: path, white space, label; or a folder that has a folder of "
+                            "images per class")
+                ->required();
+            command.add_option("--output", arguments.output, "Folder for the shards")->required();
+            command.add_option("--root", arguments.root,
+                               "Folder that the list's paths begin at (default: by its name)");
+            command.add_option("--name", arguments.name, "Shards are NAME-000000.tar … (the list's name)")
+                ->check([](const std::string& name) {
+                  return name.find('/') == name.npos ? std::string()
+                                                     : std::string("a name without a folder is needed");
+                });
+            command.add_option("--shard-mb", arguments.shard_mb, "Size of a shard, MiB, at most (256)")
+                ->check(CLI::Range(1, 1048576));
+          },
+      .run_on_ranks = pack,
+  };
 }
 
 }  // namespace flotilla

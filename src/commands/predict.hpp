@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "mpi/core/communicator.hpp"
-#include "src/commands/prediction_text.hpp"
-#include "src/job/failure.hpp"
-
 namespace flotilla {
+
+enum class PredictionFormat { csv, jsonl };
 
 struct PredictArguments {
   std::string checkpoint;           ///< A file, or a folder: its newest good checkpoint
@@ -22,8 +21,34 @@ struct PredictArguments {
   bool all = false;      ///< All classes
 };
 
-/// Collective. `flotilla predict`: the classes of unlabelled samples and their probabilities, in the order of
-/// the input. Validation's preprocessing; batches do not depend on the number of ranks.
-int predict(const PredictArguments& arguments, const mpi::Communicator& world, FailureHandler& failure);
+/// What is told of a sample: its classes, its labels that are 0 or 1 by the probability of 1 (of a model that
+/// gives their logits), or numbers as they are.
+enum class Told { classes, labels, numbers };
+
+/// How predictions are written.
+struct PredictionLayout {
+  PredictionFormat format = PredictionFormat::csv;
+  Told told = Told::classes;
+  std::vector<std::string> classes{};  ///< Their names; empty: their numbers
+  std::int64_t outputs = 0;  ///< Number of classes, labels or numbers; the latter have a column each
+  std::int64_t top = 1;      ///< Classes told of each sample, the most probable ones
+  bool all = false;          ///< All classes instead; in CSV a column for each, in their order
+  bool names = false;        ///< Samples have names, not only numbers
+};
+
+/// The softmax of outputs, in double.
+std::vector<double> probabilities_of(std::span<const float> outputs);
+
+/// The first line of a CSV file, with its line feed; empty for JSON lines.
+std::string prediction_header(const PredictionLayout& layout);
+
+/// The line of a sample, with its line feed. Of equal probabilities the lower class comes first.
+/// @param outputs of the network, finite
+std::string prediction_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
+                            std::span<const float> outputs);
+
+/// The line of a sample that cannot be read: in CSV empty fields behind its name, in JSON `why` as "error".
+std::string unread_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
+                        const std::string& why);
 
 }  // namespace flotilla

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/report.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstdint>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/folders.hpp"
+#include "src/observe/print.hpp"
 #include "src/report/csv.hpp"
 #include "src/report/page_data.hpp"
 #include "src/report/read_run.hpp"
@@ -87,6 +91,27 @@ std::string make_report(const ReportArguments& given, const std::function<void(c
   }
   write_text_file_atomically(path, report::page_of(runs));
   return cat(text, "wrote ", path);
+}
+
+Subcommand report_command() {
+  return SubcommandOf<ReportArguments>{
+      .name = "report",
+      .help = "Write a page with the curves and figures of runs",
+      .add_options =
+          [](CLI::App& command, ReportArguments& arguments, Positionals& /*positionals*/) {
+            command.add_option("RUN", arguments.runs, "Folders of runs, also of running ones")->required();
+            command.add_option(
+                "--output", arguments.output,
+                "The page (RUN/report.html; of several runs report.html in the current folder)");
+            command.add_option("--svg", arguments.svg, "Folder for each chart as a picture");
+            command.add_option("--csv", arguments.csv,
+                               "Folder for the steps and validations of each run as tables");
+          },
+      .run_alone = [](const ReportArguments& arguments) -> int {
+        print_line(make_report(arguments, print_warning));
+        return exit_done;
+      },
+  };
 }
 
 }  // namespace flotilla

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/train.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <fmt/format.h>
 
 #include <array>
@@ -15,6 +17,7 @@
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/commands/subcommand.hpp"
 #include "src/commands/version.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/shared_deck.hpp"
@@ -246,6 +249,30 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   JobRoles roles(deck.config, world, failure, job.watchdog());
   if (roles.is_server()) return roles.serve();
   return check(deck, roles.workers(), roles.servers(), failure, job.watchdog());
+}
+
+Subcommand train_command() {
+  return SubcommandOf<TrainArguments>{
+      .name = "train",
+      .help = "Train the network of a deck",
+      .add_options =
+          [](CLI::App& command, TrainArguments& arguments, Positionals& positionals) {
+            positionals.add_file(command, "DECK",
+                                 "TOML file of the run; inputs/reference.toml explains every key", true);
+            positionals.add_overrides(command);
+            command.add_flag(
+                "--check", arguments.check,
+                "Construct everything, print the resolved deck, the memory it takes and the steps per "
+                "epoch, and stop");
+          },
+      .take_positionals =
+          [](TrainArguments& arguments, Positionals& positionals) {
+            arguments.deck = positionals.take_deck(true);
+            arguments.overrides = positionals.overrides;
+          },
+      .run_on_ranks = train,
+      .stops_in_order = [](const TrainArguments& arguments) { return !arguments.check; },
+  };
 }
 
 }  // namespace flotilla

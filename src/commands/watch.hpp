@@ -1,18 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/observe/live_line.hpp"
+#include "src/observe/metrics_schema.hpp"
 
 namespace flotilla {
 
-struct WatchArguments {
-  std::string folder;  ///< run.output of the run, or a folder that is not there yet
-  bool once = false;   ///< Print where the run stands, and end
+/// What is new about a run.
+struct RunNews {
+  std::vector<std::string> lines;  ///< As the run's own console has them
+  std::string waiting;             ///< What is waited for; empty: the run goes on
+  double quiet_s = 0.0;          ///< Time since the run's last line, where that is what is waited for; else 0
+  std::string live;              ///< live_line() of the last report; empty: none since the start
+  std::optional<int> exit_code;  ///< Of the run, once it has ended and left its folder
 };
 
-/// Prints what the run in a folder reports, until it ends; on a terminal with a last line that is renewed.
-/// The run may be on other hosts, or queued.
-/// @returns the run's exit code; with `once` 0 while it runs
-int watch(const WatchArguments& arguments);
+/// Follows a run by the files in its folder, from any host that sees them.
+class RunWatch {
+ public:
+  /// @param folder run.output; need not be there yet
+  /// @param jobs of the user, for what a run waits for: slurm_jobs_of_user()
+  RunWatch(std::string folder, std::function<std::vector<std::string>()> jobs);
+
+  /// What was written since the last call. The first call leaves out all but the last line of each kind.
+  /// @param columns for `live`
+  /// @param now_s seconds since 1970
+  RunNews look(int columns, double now_s);
+
+ private:
+  void read_new(const std::function<void(std::string_view)>& use);
+  std::vector<ReadReport> read_first();
+  void take(const ReadReport& read);
+  std::string what_is_missing(double now_s, double& quiet_s);
+  std::string queue();
+
+  std::string folder_;
+  std::function<std::vector<std::string>()> jobs_;
+  std::int64_t read_bytes_ = 0;
+  std::uint64_t file_id_ = 0;  ///< Another one is another run's file
+  bool first_ = true;
+  std::optional<StartReport> run_;
+  double start_s_ = 0.0;
+  std::optional<StepReport> step_;  ///< Last one since the start
+  double line_s_ = 0.0;             ///< Time of the last line
+  double interval_s_ = 0.0;         ///< Between the last two lines
+  std::optional<EndReport> end_;    ///< Of the last start
+};
 
 }  // namespace flotilla

@@ -65,4 +65,8 @@ void print_error_line(std::string_view line) noexcept {
   }
 }
 
+void print_warning(const std::string& text) noexcept {
+  print_error_line("flotilla: warning: " + text);
+}
+
 }  // namespace flotilla

@@ -18,4 +18,7 @@ std::string without_controls(std::string_view text);
 /// Writes a line without its controls to stderr with one system call; what cannot be written is lost.
 void print_error_line(std::string_view line) noexcept;
 
+/// print_error_line() of "flotilla: warning: " and the text.
+void print_warning(const std::string& text) noexcept;
+
 }  // namespace flotilla

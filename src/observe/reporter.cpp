@@ -74,7 +74,7 @@ struct Reporter::Impl {
 
   void to_warnings(const std::string& line) {
     if (!warned.insert(line).second) return;
-    if (speaks()) print_error_line("flotilla: warning: " + line);
+    if (speaks()) print_warning(line);
     logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
   }
 
@@ -120,7 +120,7 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
                            options.append);
   // spdlog's own handler would write lines that do not begin with "flotilla:".
   impl_->logger->set_error_handler([told = false](const std::string& message) mutable {
-    if (!told) print_error_line("flotilla: warning: cannot write the log: " + message);
+    if (!told) print_warning("cannot write the log: " + message);
     told = true;
   });
 }

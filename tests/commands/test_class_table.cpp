@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/commands/class_table.hpp"
+#include "src/commands/evaluate.hpp"
 
 namespace flotilla {
 namespace {

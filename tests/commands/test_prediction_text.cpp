@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "src/commands/prediction_text.hpp"
+#include "src/commands/predict.hpp"
 
 namespace flotilla {
 namespace {

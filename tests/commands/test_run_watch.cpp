@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "kernels/error.hpp"
-#include "src/commands/run_watch.hpp"
+#include "src/commands/watch.hpp"
 #include "src/files/run_lock.hpp"
 #include "src/observe/failure_report.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -14,7 +14,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
-#include "src/commands/make_borehole.hpp"
+#include "src/commands/make_data.hpp"
 #include "src/config/choices.hpp"
 #include "src/data/class_names.hpp"
 #include "src/data/dataset.hpp"

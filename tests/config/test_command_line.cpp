@@ -5,19 +5,25 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/commands/bench.hpp"
 #include "src/commands/command_line.hpp"
-#include "src/commands/command_options.hpp"
+#include "src/commands/evaluate.hpp"
+#include "src/commands/export.hpp"
+#include "src/commands/inspect.hpp"
+#include "src/commands/make_data.hpp"
+#include "src/commands/predict.hpp"
+#include "src/commands/train.hpp"
 
 namespace flotilla {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-/// @throws std::bad_variant_access if the arguments name another command
+/// @throws std::bad_any_cast if the arguments name another command
 template <class Arguments>
 Arguments parse(const Texts& arguments) {
-  return std::get<Arguments>(
-      std::get<CommandLine>(parse_command_line("/usr/bin/flotilla", arguments, "flotilla 1.2.3")));
+  return std::any_cast<Arguments>(
+      std::get<CommandLine>(parse_command_line("/usr/bin/flotilla", arguments, "flotilla 1.2.3")).arguments);
 }
 
 std::string printed(const Texts& arguments) {
