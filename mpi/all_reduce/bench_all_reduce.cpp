@@ -2,24 +2,23 @@
 #include "mpi/all_reduce/bench_all_reduce.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/all_reduce/bench_data.hpp"
-#include "mpi/all_reduce/bench_turns.hpp"
+#include "kernels/trace.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/sum_arrays.hpp"
-#include "mpi/core/groups.hpp"
 #include "mpi/core/native.hpp"
-#include "mpi/core/pieces.hpp"
-#include "mpi/core/shared_memory_room.hpp"
-#include "mpi/core/shared_storage.hpp"
+#include "mpi/core/shared_memory.hpp"
 #include "mpi/core/slices.hpp"
+#include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
 
@@ -161,6 +160,51 @@ class Bench {
   std::vector<Entry> entries_;
 };
 
+/// Values are below this: their sum does not exceed what the wire counts to without gaps.
+std::size_t value_limit(Wire wire, int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  switch (wire) {
+    case Wire::float16: return 2048 / n + 1;
+    case Wire::bfloat16: return 256 / n + 1;
+    case Wire::float32: break;
+  }
+  return 1021;
+}
+
+/// What `rank` holds, which repeats after `limit` values.
+std::vector<float> pattern(std::size_t limit, int rank) {
+  std::vector<float> values(limit);
+  for (std::size_t i = 0; i < limit; ++i)
+    values[i] = static_cast<float>((i + 7 * static_cast<std::size_t>(rank)) % limit);
+  return values;
+}
+
+/// This rank's time of one of `calls` calls. Begins together; ends when all have ended.
+double time_us(const Communicator& world, const Candidate& candidate, int calls) {
+  world.barrier();
+  const std::int64_t begin = trace::now_ns();
+  for (int call = 0; call < calls; ++call) candidate.sum();
+  candidate.wait();
+  const std::int64_t end = trace::now_ns();
+  world.barrier();
+  return static_cast<double>(end - begin) / 1e3 / calls;
+}
+
+/// Collective. Combines the times and checks of the ranks into the candidate's row.
+void finish(const Communicator& world, Candidate& candidate) {
+  std::vector<double>& times = candidate.times_us;
+  world.all_reduce(std::span(times), Op::max);
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  int correct = candidate.row.correct ? 1 : 0;
+  world.all_reduce(std::span(&correct, 1), Op::min);
+  AllReduceBenchRow& row = candidate.row;
+  const double n = world.size();
+  row.correct = correct == 1;
+  row.time_us = times[times.size() / 2];
+  row.algbw_gb_s = static_cast<double>(row.bytes) / row.time_us / 1e3;
+  row.busbw_gb_s = row.algbw_gb_s * 2 * (n - 1) / n;
+}
+
 }  // namespace
 
 void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& options,
@@ -175,6 +219,63 @@ void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& op
   for (std::size_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
     bench.measure(bytes, on_row);
   }
+}
+
+void fill_for_exact_sum(std::span<float> data, Wire wire, int rank, int ranks) {
+  const std::vector<float> values = pattern(value_limit(wire, ranks), rank);
+  for (std::size_t at = 0; at < data.size(); at += values.size()) {
+    const std::size_t count = std::min(values.size(), data.size() - at);
+    std::copy_n(values.begin(), count, data.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+}
+
+bool is_exact_sum(std::span<const float> result, Wire wire, int ranks) {
+  const std::size_t limit = value_limit(wire, ranks);
+  std::vector<float> sums(limit);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<float> values = pattern(limit, rank);
+    for (std::size_t i = 0; i < limit; ++i) sums[i] += values[i];
+  }
+  for (std::size_t at = 0; at < result.size(); at += limit) {
+    const auto part = result.subspan(at, std::min(limit, result.size() - at));
+    if (!std::equal(part.begin(), part.end(), sums.begin())) return false;
+  }
+  return true;
+}
+
+BenchLanes::BenchLanes(std::span<Collectives* const> lanes)
+    : lanes_(lanes, lanes.size(), [] { abort_job(exit_library_error); }) {}
+
+void BenchLanes::sum(DeviceSpan<float> data) {
+  const int count = static_cast<int>(lanes_.size());
+  for (int lane = 0; lane < count; ++lane) {
+    const SliceBounds part = slice_of(0, data.size(), lane, count);
+    lanes_.start(data.subspan(part.begin, part.end - part.begin));
+  }
+  lanes_.finish();
+}
+
+void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds) {
+  const std::size_t bytes = candidates.front().row.bytes;
+  // Enough for a median, within some seconds per size.
+  if (rounds == 0) rounds = std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 7, 101) | 1;
+  // A call that takes about a microsecond is measured in a row of them, as in nccl-tests.
+  const int calls = bytes <= (std::size_t{64} << 10) ? 20 : 1;
+  constexpr std::size_t warm_up = 2;  // page faults
+  for (Candidate& candidate : candidates) candidate.row.correct = true;
+  for (std::size_t round = 0; round < rounds + warm_up; ++round) {
+    for (Candidate& candidate : candidates) {
+      candidate.fill();
+      double one_us = time_us(world, candidate, 1);
+      candidate.row.correct &= candidate.is_exact();
+      if (calls > 1) {
+        candidate.clear();  // sums of sums would leave the range of float
+        one_us = time_us(world, candidate, calls);
+      }
+      if (round >= warm_up) candidate.times_us.push_back(one_us);
+    }
+  }
+  for (Candidate& candidate : candidates) finish(world, candidate);
 }
 
 }  // namespace flotilla::mpi

@@ -3,9 +3,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/wire.hpp"
 
@@ -44,5 +48,38 @@ struct AllReduceBenchRow {
 /// communicators, or if /dev/shm is too small.
 void bench_all_reduce(const Communicator& world, const AllReduceBenchOptions& options,
                       const std::function<void(const AllReduceBenchRow&)>& on_row);
+
+/// Fills with small integers whose sum over `ranks` is exact on the wire, whatever the order of addition. (In
+/// float up to some thousand ranks; bfloat16 has zeros only above 256.)
+void fill_for_exact_sum(std::span<float> data, Wire wire, int rank, int ranks);
+
+/// Whether every value is the sum over ranks of what fill_for_exact_sum() wrote.
+bool is_exact_sum(std::span<const float> result, Wire wire, int ranks);
+
+/// An algorithm that is measured at one size, in turn with others.
+struct Candidate {
+  AllReduceBenchRow row{};
+  std::function<void()> fill{};      ///< Fills the data with values whose sum is exact
+  std::function<bool()> is_exact{};  ///< Checks the sum after a call
+  std::function<void()> clear{};     ///< Sets the data to zeros
+  std::function<void()> sum{};
+  std::function<void()> wait = [] {};  ///< Waits for the work that `sum` queued
+  std::vector<double> times_us{};
+};
+
+/// Concurrent all-reduces, each of a part of the data.
+class BenchLanes {
+ public:
+  /// `lanes` must outlive this.
+  explicit BenchLanes(std::span<Collectives* const> lanes);
+  void sum(DeviceSpan<float> data);
+
+ private:
+  CommunicationLanes lanes_;
+};
+
+/// Collective. Measures candidates of one size in turn, `rounds` times each (0: enough for a median within
+/// some seconds), and completes their rows, equal on every rank.
+void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds);
 
 }  // namespace flotilla::mpi

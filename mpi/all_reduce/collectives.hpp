@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/device_queue.hpp"
 #include "kernels/tensor.hpp"
 #include "mpi/core/communicator.hpp"
-#include "mpi/core/shared_storage.hpp"
+#include "mpi/core/shared_memory.hpp"
 #include "mpi/core/wire.hpp"
 
 namespace flotilla::mpi {
@@ -50,7 +51,11 @@ class Collectives {
 };
 
 /// Sums `data`, for work that is queued on the device next. Called by the computing thread.
-void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at = {});
+inline void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at = {}) {
+  collectives.ready(data);
+  collectives.all_reduce(data, at);
+  collectives.settle();
+}
 
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
 // there is staged_all_reduce.hpp.
@@ -78,5 +83,18 @@ std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& wo
                                                           const Communicator& group, SharedStorage* storage,
                                                           Wire wire = Wire::float32,
                                                           SumOrder order = SumOrder::any);
+
+/// Device memory that the host cannot access, and a host array of the same size that mirrors it. `host` is
+/// empty where the device shares the host's memory, and with one rank.
+struct Mirror {
+  DeviceSpan<float> device;
+  std::span<float> host;
+};
+
+/// All-reduce of device memory by way of the host: a part of mirror.device is copied to mirror.host, summed
+/// there by `sums`, and copied back. The thread that sums also copies, while the device computes. With one
+/// rank nothing is done. `queue` and the memory must outlive the result.
+std::unique_ptr<Collectives> make_staged_all_reduce(DeviceQueue& queue, std::unique_ptr<Collectives> sums,
+                                                    const Mirror& mirror);
 
 }  // namespace flotilla::mpi

@@ -1,9 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/all_reduce/communication_lanes.hpp"
 
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "kernels/error.hpp"
+#include "mpi/core/backoff.hpp"
+#include "mpi/core/communicator.hpp"
 
 namespace flotilla::mpi {
+
+namespace {
+
+/// Waits until `counter` is no longer `old`: watches it for some ten microseconds, because the next bucket is
+/// often near, then sleeps in the kernel, because the computation may need this core. Returns the new value.
+std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& counter, std::uint32_t old) {
+  constexpr int looks = 500;
+  for (int look = 0; look < looks; ++look) {
+    const std::uint32_t now = counter.load(std::memory_order_acquire);
+    if (now != old) return now;
+    spin_pause();
+  }
+  counter.wait(old, std::memory_order_acquire);
+  return counter.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+// The counters are 32 bits wide because those are what the kernel can wait on; they may wrap. Their stores
+// are sequentially consistent: a weaker one could pass the check for sleepers inside notify_one(), and the
+// wake-up would be lost.
+struct CommunicationThread::Impl {
+  Impl(Collectives& of, std::size_t capacity, std::function<void()> then, trace::Sink* to)
+      : collectives(of), on_failure(std::move(then)), sink(to), queue(capacity) {}
+
+  Collectives& collectives;
+  std::function<void()> on_failure;
+  trace::Sink* sink;
+  struct Call {
+    DeviceSpan<float> data;
+    CallSite at;
+  };
+  std::vector<Call> queue;         // number i: [i % capacity]
+  std::size_t next_slot = 0;       // of the starting thread
+  std::uint32_t started_here = 0;  // as started, without the atomic
+  alignas(128) std::atomic<std::uint32_t> started{0};
+  alignas(128) std::atomic<std::uint32_t> done{0};
+  std::atomic<std::int64_t> busy_ns{0};
+  std::atomic<bool> stop{false};
+  std::atomic<bool> abandoned{false};
+  std::thread thread;
+
+  void run();
+  void reduce(const Call& call);
+  void wait();
+};
+
+void CommunicationThread::Impl::reduce(const Call& call) {
+  const std::int64_t begin = trace::now_ns();
+  {
+    const trace::Span span("all-reduce");
+    collectives.all_reduce(call.data, call.at);
+  }
+  busy_ns.fetch_add(trace::now_ns() - begin, std::memory_order_relaxed);
+}
+
+void CommunicationThread::Impl::run() {
+  trace::record_this_thread(sink);
+  std::uint32_t finished = 0;
+  std::size_t slot = 0;
+  while (true) {
+    const std::uint32_t available = wait_for_change(started, finished);
+    if (stop.load()) return;
+    for (; finished != available; ++finished) {
+      if (abandoned.load()) return;
+      try {
+        reduce(queue[slot]);
+      } catch (...) {
+        on_failure();
+        abort_job(exit_internal_error);  // on_failure must not return
+      }
+      slot = slot + 1 == queue.size() ? 0 : slot + 1;
+      done.store(finished + 1);
+      done.notify_one();
+    }
+  }
+}
+
+CommunicationThread::CommunicationThread(Collectives& collectives, std::size_t capacity,
+                                         std::function<void()> on_failure, trace::Sink* sink)
+    : impl_(std::make_unique<Impl>(collectives, capacity, std::move(on_failure), sink)) {
+  require(capacity > 0, "a communication thread needs room for one all-reduce");
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+CommunicationThread::~CommunicationThread() {
+  if (std::uncaught_exceptions() > 0) {
+    // The thread may be inside a collective that never ends: the job is about to be aborted. What it uses
+    // stays.
+    impl_->abandoned.store(true);
+    impl_->thread.detach();
+    impl_.release();
+    return;
+  }
+  impl_->wait();
+  impl_->stop.store(true);
+  impl_->started.fetch_add(1);
+  impl_->started.notify_one();
+  impl_->thread.join();
+}
+
+void CommunicationThread::start(DeviceSpan<float> data, CallSite at) {
+  Impl& impl = *impl_;
+  require(impl.started_here - impl.done.load(std::memory_order_acquire) < impl.queue.size(), "more than ",
+          impl.queue.size(), " all-reduces in flight");
+  impl.collectives.ready(data);
+  impl.queue[impl.next_slot] = {data, at};
+  impl.next_slot = impl.next_slot + 1 == impl.queue.size() ? 0 : impl.next_slot + 1;
+  impl.started.store(++impl.started_here);
+  impl.started.notify_one();
+}
+
+void CommunicationThread::Impl::wait() {
+  std::uint32_t now = done.load(std::memory_order_acquire);
+  while (now != started_here) now = wait_for_change(done, now);
+}
+
+void CommunicationThread::finish() {
+  impl_->wait();
+  impl_->collectives.settle();
+}
+
+std::int64_t CommunicationThread::busy_ns() const {
+  return impl_->busy_ns.load(std::memory_order_relaxed);
+}
 
 CommunicationLanes::CommunicationLanes(std::span<Collectives* const> lanes, std::size_t capacity,
                                        const std::function<void()>& on_failure,

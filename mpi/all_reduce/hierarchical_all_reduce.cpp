@@ -5,10 +5,9 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/shared_memory_all_reduce.hpp"
 #include "mpi/all_reduce/slice_exchange.hpp"
 #include "mpi/all_reduce/sum_arrays.hpp"
-#include "mpi/core/pieces.hpp"
-#include "mpi/core/shared_group.hpp"
 #include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {

@@ -3,7 +3,7 @@
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/slice_exchange.hpp"
-#include "mpi/core/pieces.hpp"
+#include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
 

@@ -9,8 +9,7 @@
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/sum_arrays.hpp"
 #include "mpi/core/backoff.hpp"
-#include "mpi/core/collective_scope.hpp"
-#include "mpi/core/grown.hpp"
+#include "mpi/core/collective_checks.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "mpi/core/leave_while_throwing.hpp"
+#include "mpi/core/environment.hpp"
 #include "mpi/core/slices.hpp"
 #include "mpi/core/wire.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/all_reduce/staged_all_reduce.hpp"
+#include "mpi/all_reduce/collectives.hpp"
 
 #include <array>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/trace.hpp"
-#include "mpi/core/leave_while_throwing.hpp"
+#include "mpi/core/environment.hpp"
 
 namespace flotilla::mpi {
 

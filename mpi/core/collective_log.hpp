@@ -5,13 +5,23 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "mpi/core/call_site.hpp"
-
 namespace flotilla::mpi {
+
+/// Where a collective is called, and in which step. A default argument, or a step in its place, makes it at
+/// the call: `workers.barrier()`, `workers.barrier(step)`.
+struct CallSite {
+  CallSite(std::int64_t of_step = -1,  // NOLINT(google-explicit-constructor)
+           std::source_location at = std::source_location::current())
+      : step(of_step), where(at) {}
+
+  std::int64_t step;  ///< Equal on all ranks; −1: none was given
+  std::source_location where;
+};
 
 /// A collective call as ranks exchange it, sent as bytes.
 struct CollectiveCall {

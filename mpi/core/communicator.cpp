@@ -10,9 +10,9 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/backoff.hpp"
-#include "mpi/core/collective_scope.hpp"
+#include "mpi/core/collective_checks.hpp"
 #include "mpi/core/native.hpp"
-#include "mpi/core/pieces.hpp"
+#include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
 

@@ -10,25 +10,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "mpi/core/call_site.hpp"
+#include "mpi/core/collective_log.hpp"
+#include "mpi/core/environment.hpp"
 
 namespace flotilla::mpi {
-
-/// Initialises MPI with MPI_THREAD_MULTIPLE (required), errors returned instead of fatal; finalises it.
-/// @throws LibraryError if the library does not grant it.
-class Environment {
- public:
-  Environment(int& argc, char**& argv);
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment();  ///< MPI_Finalize; nothing while an exception is being thrown.
-
-  static std::string library_version();  ///< "Open MPI 4.1.4"
-};
-
-/// Ends the whole job at once with `exit_code`; never returns. MPI_Abort, then _exit from a second timer,
-/// because MPI_Abort may block too (docs/faults.md). Safe from any thread.
-[[noreturn]] void abort_job(int exit_code);
 
 enum class Op { sum, min, max };
 
@@ -87,7 +72,6 @@ class Communicator {
 
  private:
   struct Handle;
-  friend class SharedStorage;
   friend struct NativeHandle;
   explicit Communicator(std::unique_ptr<Handle> handle);
   std::unique_ptr<Handle> handle_;

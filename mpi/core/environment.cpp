@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mpi/core/environment.hpp"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -6,21 +8,32 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "kernels/error.hpp"
-#include "mpi/core/at_abort.hpp"
 #include "mpi/core/communicator.hpp"
-#include "mpi/core/last_resort.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
+
+std::mutex mutex;
+AtAbort* newest = nullptr;  // under mutex
+
+std::atomic<int> code_at_alarm{0};
+std::atomic_flag armed = ATOMIC_FLAG_INIT;
+
+extern "C" void leave_now(int) {
+  _exit(code_at_alarm.load());
+}
 
 constexpr unsigned patience_with_abort_s = 5;
 
@@ -61,6 +74,37 @@ void exchange_first_messages() {
 }
 
 }  // namespace
+
+AtAbort::AtAbort(std::function<void()> work) : work_(std::move(work)) {
+  const std::lock_guard lock(mutex);
+  next_ = std::exchange(newest, this);
+}
+
+AtAbort::~AtAbort() {
+  const std::lock_guard lock(mutex);
+  AtAbort** link = &newest;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+}
+
+void AtAbort::run_all() {
+  const std::lock_guard lock(mutex);
+  for (AtAbort* entry = newest; entry != nullptr; entry = entry->next_) entry->work_();
+}
+
+void leave_within(unsigned seconds, int exit_code) noexcept {
+  if (armed.test_and_set()) return;
+  code_at_alarm = exit_code;
+  struct sigaction action = {};
+  action.sa_handler = leave_now;
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  // None of these can fail with these arguments; if one did, there would be no way left to report it.
+  sigaction(SIGALRM, &action, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  alarm(seconds);
+}
 
 void check(int code, const char* call, std::source_location at) {
   if (code == MPI_SUCCESS) return;

@@ -3,15 +3,18 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <source_location>
 #include <span>
+#include <vector>
 
 #include "mpi/core/collective_log.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/wire.hpp"
 
-// Private to mpi/: functions that need mpi.h.
 namespace flotilla::mpi {
+
+// Private to mpi/: functions that need mpi.h.
 
 /// @throws LibraryError with MPI's own text unless `code` is MPI_SUCCESS.
 void check(int code, const char* call, std::source_location at = std::source_location::current());
@@ -54,5 +57,11 @@ struct NativeHandle {
   static Communicator made(const Communicator& by, MPI_Comm comm);
   static CollectiveLog& log(const Communicator& communicator) { return communicator.handle_->log; }
 };
+
+/// The beginning of `buffer`, which holds `bytes` bytes or more from here on.
+inline std::byte* grown(std::vector<std::byte>& buffer, std::size_t bytes) {
+  if (buffer.size() < bytes) buffer.resize(bytes);
+  return buffer.data();
+}
 
 }  // namespace flotilla::mpi

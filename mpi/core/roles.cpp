@@ -6,9 +6,10 @@
 #include <iomanip>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "kernels/error.hpp"
-#include "mpi/core/rank_list.hpp"
+#include "mpi/core/host_lines.hpp"
 
 namespace flotilla::mpi {
 
@@ -105,6 +106,12 @@ std::vector<Role> roles_of(const RoleOptions& options, const std::vector<Place>&
   return std::vector<Role>(places.size(), Role::worker);
 }
 
+const RoleEntry& entry_of(const RoleTable& table, const Communicator& world) {
+  require(static_cast<int>(table.entries.size()) == world.size(), "roles of ", table.entries.size(),
+          " ranks for ", world.size());
+  return table.entries[static_cast<std::size_t>(world.rank())];
+}
+
 }  // namespace
 
 std::string_view word_of(Role role) {
@@ -166,6 +173,15 @@ std::vector<int> pairs_apart(const RoleTable& table) {
       first.push_back(static_cast<int>(rank));
   }
   return first;
+}
+
+RoleCommunicators::RoleCommunicators(const Communicator& world, RoleTable table)
+    : table_(std::move(table)),
+      all_(world.collective_clone()),
+      same_role_(world.split(static_cast<int>(entry_of(table_, world).role))) {}
+
+const RoleEntry& RoleCommunicators::mine() const {
+  return table_.entries[static_cast<std::size_t>(all_.rank())];
 }
 
 }  // namespace flotilla::mpi

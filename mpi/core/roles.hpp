@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
@@ -59,5 +60,24 @@ std::vector<std::string> lines_of(const RoleTable& table, const std::vector<std:
 /// The first ranks of pairs (server 2 i, worker 2 i + 1) that are on two hosts, so that their messages cross
 /// the network.
 std::vector<int> pairs_apart(const RoleTable& table);
+
+/// A communicator for all ranks and one for those of this rank's role, with barriers and reductions of their
+/// own. After the start, nothing collective belongs on all().
+class RoleCommunicators {
+ public:
+  /// Collective over `world`. `table` is the same on every rank.
+  RoleCommunicators(const Communicator& world, RoleTable table);
+
+  const RoleTable& table() const { return table_; }
+  const RoleEntry& mine() const;
+  bool is_server() const { return mine().role == Role::server; }
+  const Communicator& all() const { return all_; }
+  const Communicator& same_role() const { return same_role_; }  ///< Its ranks are the indices of the role.
+
+ private:
+  RoleTable table_;
+  Communicator all_;
+  Communicator same_role_;
+};
 
 }  // namespace flotilla::mpi

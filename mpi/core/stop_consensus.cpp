@@ -10,7 +10,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "mpi/core/backoff.hpp"
-#include "mpi/core/collective_scope.hpp"
+#include "mpi/core/collective_checks.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {

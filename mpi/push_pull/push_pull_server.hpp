@@ -10,8 +10,6 @@
 
 #include "mpi/core/communicator.hpp"
 #include "mpi/push_pull/push_pull.hpp"
-#include "mpi/push_pull/push_pull_parts.hpp"
-#include "mpi/push_pull/push_pull_window.hpp"
 
 namespace flotilla::mpi {
 

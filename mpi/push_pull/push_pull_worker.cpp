@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "mpi/core/collective_scope.hpp"
-#include "mpi/core/grown.hpp"
+#include "mpi/core/collective_checks.hpp"
 #include "mpi/core/native.hpp"
 
 namespace flotilla::mpi {

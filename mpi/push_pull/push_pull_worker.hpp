@@ -13,8 +13,6 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/slices.hpp"
 #include "mpi/push_pull/push_pull.hpp"
-#include "mpi/push_pull/push_pull_parts.hpp"
-#include "mpi/push_pull/push_pull_window.hpp"
 
 namespace flotilla::mpi {
 

@@ -16,8 +16,8 @@
 #include "kernels/error.hpp"
 #include "mpi/core/clock.hpp"
 #include "mpi/core/collective_log.hpp"
-#include "mpi/core/last_resort.hpp"
-#include "mpi/watchdog/thread_activity.hpp"
+#include "mpi/core/environment.hpp"
+#include "mpi/watchdog/roll_call.hpp"
 
 namespace flotilla::mpi {
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "mpi/watchdog/roll_call.hpp"
-#include "mpi/watchdog/thread_activity.hpp"
 
 namespace flotilla::mpi {
 

@@ -19,11 +19,9 @@
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/bench_all_reduce.hpp"
-#include "mpi/all_reduce/bench_data.hpp"
-#include "mpi/all_reduce/bench_turns.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
-#include "mpi/core/groups.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "mpi/core/topology.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
 #include "src/files/atomic_file.hpp"

@@ -11,7 +11,7 @@
 #include "kernels/error.hpp"
 #include "mpi/core/collective_log.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "mpi/core/shared_memory_room.hpp"
+#include "mpi/core/shared_memory.hpp"
 #include "mpi/watchdog/roll_call.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/print.hpp"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "mpi/core/role_communicators.hpp"
 #include "mpi/core/roles.hpp"
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"

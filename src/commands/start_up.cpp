@@ -8,7 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/machine/processors.hpp"
-#include "mpi/core/rank_list.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "mpi/start/binding.hpp"
 #include "src/job/shared_folder.hpp"
 #include "src/train/checkpoint_room.hpp"

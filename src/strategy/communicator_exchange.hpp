@@ -11,7 +11,7 @@
 #include "kernels/device.hpp"
 #include "models/worker_exchange.hpp"
 #include "mpi/all_reduce/collectives.hpp"
-#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
+#include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 

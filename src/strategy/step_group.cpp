@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "mpi/core/groups.hpp"
+#include "mpi/core/topology.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {

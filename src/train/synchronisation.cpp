@@ -10,8 +10,7 @@
 #include "src/job/devices.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/optim/update_rule.hpp"
-#include "src/parameter_server/worker/geo.hpp"
-#include "src/parameter_server/worker/parameter_server.hpp"
+#include "src/parameter_server/worker/served_worker.hpp"
 #include "src/strategy/local_sgd/local_sgd.hpp"
 #include "src/strategy/sync_all_reduce.hpp"
 
@@ -189,8 +188,8 @@ std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
                             .pull_staging = *pull_staging,
                             .micro_steps = model.sharding.micro_steps,
                             .embeddings = embeddings.get()};
-  if (model.config.server()->mode == ServerMode::geo) return std::make_unique<Geo>(worker, *model.optimizer);
-  return std::make_unique<ParameterServer>(worker, model.optimizer.get());
+  if (model.config.server()->mode == ServerMode::geo) return make_geo(worker, *model.optimizer);
+  return make_parameter_server(worker, model.optimizer.get());
 }
 
 std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data) {

@@ -8,7 +8,7 @@
 #include "kernels/random.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
-#include "src/parameter_server/server/row_tables.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "src/parameter_server/worker/row_exchange.hpp"
 
 // A measurement, not a test: mpirun -n 2 rows_bench [rows of a step] [width] [rows of the table]. Rank 0

@@ -5,10 +5,10 @@
 #include <stdexcept>
 
 #include "kernels/error.hpp"
+#include "src/parameter_server/protocol/control_messages.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
-#include "src/parameter_server/protocol/save_messages.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
-#include "src/parameter_server/server/row_tables.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "tests/fuzz/fuzz_targets.hpp"
 
 // What workers and servers send each other. A malformed message is an error of the program: it ends the job,

@@ -10,7 +10,7 @@
 #include "kernels/machine/available_memory.hpp"
 #include "kernels/machine/control_groups.hpp"
 #include "kernels/machine/processors.hpp"
-#include "mpi/core/rank_list.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "src/compare/plan.hpp"
 #include "src/compare/run_figures.hpp"
 #include "src/config/deck.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mpi/all_reduce/collectives.hpp"
-#include "mpi/core/groups.hpp"
+#include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
 

@@ -18,8 +18,6 @@
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
-#include "mpi/all_reduce/communication_thread.hpp"
-#include "mpi/all_reduce/staged_all_reduce.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 
 // A job in which the last rank fails while the others are inside a collective; test_failing_jobs launches it.

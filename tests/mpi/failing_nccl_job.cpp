@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/collective_log.hpp"
 #include "mpi/watchdog/watchdog.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "mpi/core/role_communicators.hpp"
+#include "mpi/core/roles.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
 

@@ -7,8 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/bench_all_reduce.hpp"
-#include "mpi/all_reduce/bench_data.hpp"
-#include "mpi/core/pieces.hpp"
+#include "mpi/core/slices.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla::mpi {

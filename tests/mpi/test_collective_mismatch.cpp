@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/core/collective_mismatch.hpp"
+#include "mpi/core/collective_checks.hpp"
 
 namespace flotilla::mpi {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
-#include "mpi/all_reduce/communication_thread.hpp"
+#include "mpi/all_reduce/communication_lanes.hpp"
 #include "tests/support/allocation_count.hpp"
 
 namespace flotilla::mpi {

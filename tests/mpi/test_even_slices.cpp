@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mpi/core/even_slices.hpp"
+#include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/start/gpu_view.hpp"
+#include "mpi/start/gpu_binding.hpp"
 
 #include <gtest/gtest.h>
 

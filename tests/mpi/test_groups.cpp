@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/core/groups.hpp"
+#include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
 namespace {

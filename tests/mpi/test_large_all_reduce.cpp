@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "kernels/host_memory.hpp"
-#include "mpi/all_reduce/bench_data.hpp"
+#include "mpi/all_reduce/bench_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 
 namespace flotilla::mpi {

@@ -14,9 +14,8 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
-#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
-#include "mpi/core/even_slices.hpp"
+#include "mpi/core/slices.hpp"
 #include "tests/mpi/fake_nccl/fake_cuda.hpp"
 #include "tests/mpi/fake_nccl/fake_nccl.hpp"
 

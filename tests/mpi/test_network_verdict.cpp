@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/start/network_verdict.hpp"
+#include "mpi/start/network_check.hpp"
 
 #include <gtest/gtest.h>
 

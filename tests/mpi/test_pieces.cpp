@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "mpi/core/pieces.hpp"
+#include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
 namespace {

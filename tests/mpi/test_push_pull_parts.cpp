@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "mpi/push_pull/push_pull_parts.hpp"
+#include "mpi/push_pull/push_pull.hpp"
 
 namespace flotilla::mpi {
 namespace {

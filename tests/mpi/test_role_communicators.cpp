@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/core/role_communicators.hpp"
+#include "mpi/core/roles.hpp"
 
 namespace flotilla::mpi {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "mpi/core/rank_list.hpp"
+#include "mpi/core/host_lines.hpp"
 #include "mpi/core/roles.hpp"
 
 namespace flotilla::mpi {

@@ -13,8 +13,8 @@
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_queue.hpp"
+#include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
-#include "mpi/all_reduce/staged_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
 #include "tests/support/allocation_count.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/parameter_server/protocol/placement.hpp"
+#include "src/parameter_server/protocol/serve_plan.hpp"
 
 namespace flotilla {
 namespace {

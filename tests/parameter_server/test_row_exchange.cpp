@@ -10,7 +10,7 @@
 #include "kernels/random.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
-#include "src/parameter_server/server/row_tables.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "src/parameter_server/worker/row_exchange.hpp"
 #include "tests/support/allocation_count.hpp"
 

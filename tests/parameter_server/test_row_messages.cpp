@@ -10,7 +10,7 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
-#include "src/parameter_server/server/row_tables.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/error.hpp"
-#include "mpi/all_reduce/nccl/nccl_all_gather.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 
 namespace flotilla::mpi {

@@ -14,13 +14,26 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "mpi/core/at_abort.hpp"
+#include "mpi/core/environment.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
 
 constexpr std::chrono::seconds patience_with_calls{1};
+
+CudaStream make_stream(const NativeStream& compute) {
+  require(compute.ordinal >= 0, "NCCL on a device without a stream");
+  check(cudaSetDevice(compute.ordinal), "cudaSetDevice");
+  int lowest = 0;
+  int highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t stream = nullptr;
+  // Few blocks that all ranks wait for: they go before those of a layer that no rank waits for yet.
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
+        "cudaStreamCreateWithPriority");
+  return CudaStream(stream);
+}
 
 }  // namespace
 
@@ -108,6 +121,35 @@ std::string NcclCommunicator::failure() const {
   if (asked != ncclSuccess) code = asked;
   return code == ncclSuccess || code == ncclInProgress ? std::string()
                                                        : "NCCL: " + text_of(code, state_->handle);
+}
+
+CudaEvent make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return CudaEvent(event);
+}
+
+NcclStream::NcclStream(NativeStream compute)
+    : compute_(compute), stream_(make_stream(compute)), computed_(make_event()), summed_(make_event()) {}
+
+void NcclStream::mark_device(const CudaEvent& event) const {
+  if (compute_.submit) compute_.submit();
+  check(cudaEventRecord(event.get(), device()), "cudaEventRecord");
+}
+
+// A wait takes the event as it was recorded last: one event serves call after call.
+void NcclStream::follow_device() {
+  mark_device(computed_);
+  check(cudaStreamWaitEvent(stream_.get(), computed_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void NcclStream::lead_device() {
+  check(cudaEventRecord(summed_.get(), stream_.get()), "cudaEventRecord");
+  check(cudaStreamWaitEvent(device(), summed_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void NcclStream::wait() const {
+  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 
 }  // namespace flotilla::mpi

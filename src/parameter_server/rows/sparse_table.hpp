@@ -8,12 +8,65 @@
 #include <vector>
 
 #include "kernels/row_update.hpp"
+#include "src/parameter_server/rows/pages.hpp"
 #include "src/parameter_server/rows/row_index.hpp"
-#include "src/parameter_server/rows/row_merge.hpp"
-#include "src/parameter_server/rows/row_slabs.hpp"
-#include "src/parameter_server/rows/row_start.hpp"
 
 namespace flotilla {
+
+enum class StartKind {
+  zero,
+  uniform,  ///< In [−scale, scale)
+  normal    ///< Mean 0, standard deviation `scale`
+};
+
+/// The initial values of rows: a function of seed, key and column, independent of the number of servers and
+/// of the order in which rows are created. Column j is value j of Random(seed, random_rows, key).
+struct RowStart {
+  StartKind kind = StartKind::uniform;
+  float scale = 0.01F;
+  std::uint64_t seed = 0;  ///< Different for each table
+};
+
+/// rows[i] ← the `width` initial values of the row of keys[i].
+void start_rows(const RowStart& start, std::span<const std::uint64_t> keys, std::span<float* const> rows,
+                std::size_t width);
+
+/// Merges the gradients of one request by row: those of one row are added in their order. Memory is reused
+/// from request to request.
+class RowMerge {
+ public:
+  void begin(std::size_t width,
+             std::size_t at_most);  ///< Forgets the last request; at most so many gradients
+  /// @param number of the row in its table
+  /// @param gradient (width) must stay valid until begin()
+  void add(std::uint32_t number, float* row, const float* gradient);
+  /// Ends a request. Returns the number of gradients that were left out because their sums are not finite.
+  std::size_t finish();
+
+  std::span<float* const> rows() const { return rows_; }
+  std::span<const float* const> gradients() const { return gradients_; }
+
+ private:
+  struct Seen {
+    std::uint32_t request = 0;  ///< In which it was written
+    std::uint32_t number = 0;
+    std::uint32_t entry = 0;
+  };
+  struct Sum {
+    std::uint32_t entry = 0;
+    std::uint32_t terms = 0;
+  };
+
+  std::size_t width_ = 0;
+  std::uint32_t request_ = 0;
+  int shift_ = 0;           ///< From 32 bits of hash to a place in `seen_`
+  std::vector<Seen> seen_;  ///< A hash table, at most half full
+  std::vector<float*> rows_;
+  std::vector<const float*> gradients_;
+  std::vector<std::uint32_t> sum_of_;  ///< Of each entry: its sum, or `alone`
+  std::vector<Sum> sums_;
+  std::vector<float> values_;  ///< (sums, width)
+};
 
 struct SparseTableSpec {
   std::size_t width = 0;  ///< Floats of a row

@@ -14,9 +14,8 @@
 #include "kernels/error_text.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "src/job/devices.hpp"
-#include "src/parameter_server/protocol/control_message.hpp"
-#include "src/parameter_server/protocol/save_messages.hpp"
-#include "src/parameter_server/server/row_parts.hpp"
+#include "src/parameter_server/protocol/control_messages.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "src/parameter_server/server/shard.hpp"
 #include "src/parameter_server/server/update_mode.hpp"
 
@@ -109,13 +108,14 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
     Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
                 room_for(share, requests.shared_values(), *device));
     RowStore rows(config);
-    const auto mode = make_update_mode({.shard = shard,
-                                        .rows = rows,
-                                        .requests = requests,
-                                        .servers = roles.same_role(),
-                                        .config = config,
-                                        .micro_steps = plan.micro_steps,
-                                        .workers = plan.workers});
+    const auto make_mode = config.server()->mode == ServerMode::sync ? make_sync_updates : make_async_updates;
+    const auto mode = make_mode({.shard = shard,
+                                 .rows = rows,
+                                 .requests = requests,
+                                 .servers = roles.same_role(),
+                                 .config = config,
+                                 .micro_steps = plan.micro_steps,
+                                 .workers = plan.workers});
     CommandHandler commands(rows, requests);
     const mpi::MissingRanks missing(watchdog, [&] {
       std::vector<int> ranks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mpi/core/role_communicators.hpp"
+#include "mpi/core/roles.hpp"
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"

@@ -1,15 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/parameter_server/server/sync_updates.hpp"
-
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "mpi/core/communicator.hpp"
+#include "src/parameter_server/server/update_mode.hpp"
 #include "src/strategy/buckets.hpp"
 
 namespace flotilla {
+
+namespace {
+
+/// Norms of whole tensors whose blocks lie on several servers, for optimizers that need them.
+class TensorNorms {
+ public:
+  /// @param tensors_of_blocks the tensor of each of this server's blocks, in the arena's order
+  TensorNorms(const mpi::Communicator& servers, std::vector<std::size_t> tensors_of_blocks,
+              std::size_t tensors);
+
+  /// Collective over the servers. In: norms of this server's blocks, of two arrays. Out: those of their whole
+  /// tensors, with the servers' squares added in order, so that the bits are equal on each. Allocates
+  /// nothing.
+  void complete(std::span<double> first, std::span<double> second);
+
+ private:
+  const mpi::Communicator& servers_;
+  std::vector<std::size_t> tensors_of_blocks_;
+  std::size_t tensors_;
+  std::vector<double> mine_;  ///< Squares, (2, tensors)
+  std::vector<double> all_;   ///< (servers, 2, tensors)
+};
+
+TensorNorms::TensorNorms(const mpi::Communicator& servers, std::vector<std::size_t> tensors_of_blocks,
+                         std::size_t tensors)
+    : servers_(servers),
+      tensors_of_blocks_(std::move(tensors_of_blocks)),
+      tensors_(tensors),
+      mine_(2 * tensors),
+      all_(mine_.size() * static_cast<std::size_t>(servers.size())) {}
+
+void TensorNorms::complete(std::span<double> first, std::span<double> second) {
+  const std::size_t blocks = tensors_of_blocks_.size();
+  require(first.size() == blocks && second.size() == blocks, "norms of ", first.size(), " and ",
+          second.size(), " blocks, this server has ", blocks);
+  std::ranges::fill(mine_, 0.0);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    mine_[tensors_of_blocks_[i]] += first[i] * first[i];
+    mine_[tensors_ + tensors_of_blocks_[i]] += second[i] * second[i];
+  }
+  servers_.all_gather(std::span<const double>(mine_), std::span(all_));
+  std::ranges::fill(mine_, 0.0);
+  for (std::size_t i = 0; i < all_.size(); ++i) mine_[i % mine_.size()] += all_[i];
+  for (std::size_t i = 0; i < blocks; ++i) {
+    first[i] = std::sqrt(mine_[tensors_of_blocks_[i]]);
+    second[i] = std::sqrt(mine_[tensors_ + tensors_of_blocks_[i]]);
+  }
+}
+
+/// server.mode = "sync": an update once every worker that has not left has pushed, with the mean of their
+/// gradients, added in the order of the workers: what an all-reduce gives. A step that overflowed on any
+/// worker changes nothing. Where gradients arrive in parts, the values that all have pushed are updated and
+/// sent back while the next ones arrive.
+class SyncUpdates : public UpdateMode {
+ public:
+  explicit SyncUpdates(const Parts& parts);
+
+  void take(const mpi::WorkerRequest& request) override;
+  std::int64_t updates() const override { return updates_; }
+  std::vector<std::string> report() const override { return parts().rows.report(); }
+
+ private:
+  void update();
+  void update(std::size_t end);
+  bool skips() const;
+  void answer(std::size_t ready);
+  void finish();
+  DeviceSpan<const float> sum(std::size_t begin, std::size_t end);
+  double clip_factor(DeviceSpan<const float> gradients, double scale) const;
+  double learning_rate() const;
+  void tell_missing();
+
+  std::vector<std::optional<mpi::WorkerRequest>>
+      pushes_;  ///< Pushes of this step, by worker, as far as received
+  std::vector<bool> left_;
+  TensorNorms norms_;
+  int present_ = 0;                                   ///< Workers that have not left
+  int pushed_ = 0;                                    ///< Workers that have pushed in this step
+  std::optional<std::int64_t> step_;                  ///< The optimizer step, once it has begun
+  std::size_t updated_ = 0;                           ///< Values that were updated in this step
+  Storage sum_;                                       ///< Sum of the workers' gradients
+  std::vector<std::span<const std::byte>> payloads_;  ///< Payloads of this step, in the order of the workers
+  std::int64_t updates_ = 0;
+};
 
 SyncUpdates::SyncUpdates(const Parts& parts)
     : UpdateMode(parts),
@@ -171,6 +260,12 @@ double SyncUpdates::learning_rate() const {
   return std::ranges::find_if(pushes_, [](const auto& push) { return push.has_value(); })
       ->value()
       .head.learning_rate;
+}
+
+}  // namespace
+
+std::unique_ptr<UpdateMode> make_sync_updates(const UpdateMode::Parts& parts) {
+  return std::make_unique<SyncUpdates>(parts);
 }
 
 }  // namespace flotilla

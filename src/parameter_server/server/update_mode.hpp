@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,8 @@ class UpdateMode {
     std::int64_t micro_steps = 1;
     int workers = 1;
   };
-  explicit UpdateMode(const Parts& parts);
+  explicit UpdateMode(const Parts& parts)
+      : parts_(parts), awaited_(static_cast<std::size_t>(parts.workers)) {}
   virtual ~UpdateMode() = default;
 
   /// Handles a request. It is answered and released, now or with a later one.
@@ -33,11 +36,21 @@ class UpdateMode {
   virtual std::int64_t updates() const = 0;                       ///< Done since the start
   virtual std::vector<std::string> report() const { return {}; }  ///< Lines about the whole run
   /// Indices of workers whose push the others wait for. Safe from another thread.
-  std::vector<int> missing_workers() const;
+  std::vector<int> missing_workers() const {
+    std::vector<int> missing;
+    for (std::size_t i = 0; i < awaited_.size(); ++i)
+      if (awaited_[i].load(std::memory_order_relaxed)) missing.push_back(static_cast<int>(i));
+    return missing;
+  }
 
  protected:
   /// Answers with the rows that the request asks for, if any.
-  void answer_rows(const mpi::WorkerRequest& request);
+  void answer_rows(const mpi::WorkerRequest& request) {
+    if (request.head.reply_bytes == 0) return;
+    const std::span<std::byte> room = parts_.requests.reply_room(request.worker);
+    parts_.rows.answer(request.payload, room);
+    parts_.requests.answer_payload(request.worker, room);
+  }
   void wait_for(std::size_t worker, bool waits) { awaited_[worker].store(waits, std::memory_order_relaxed); }
   const Parts& parts() const { return parts_; }
 
@@ -46,7 +59,10 @@ class UpdateMode {
   std::vector<std::atomic<bool>> awaited_;  ///< By worker
 };
 
-/// Makes the update mode of the deck's server.mode.
-std::unique_ptr<UpdateMode> make_update_mode(const UpdateMode::Parts& parts);
+/// server.mode = "sync".
+std::unique_ptr<UpdateMode> make_sync_updates(const UpdateMode::Parts& parts);
+
+/// server.mode = "async", "half-async" and "geo".
+std::unique_ptr<UpdateMode> make_async_updates(const UpdateMode::Parts& parts);
 
 }  // namespace flotilla

@@ -9,8 +9,8 @@
 
 #include "kernels/row_update.hpp"
 #include "src/config/config.hpp"
+#include "src/parameter_server/rows/pages.hpp"
 #include "src/parameter_server/rows/row_index.hpp"
-#include "src/parameter_server/rows/row_slabs.hpp"
 
 namespace flotilla {
 

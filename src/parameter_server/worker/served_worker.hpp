@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "kernels/host_staging.hpp"
 #include "mpi/watchdog/watchdog.hpp"
@@ -32,6 +33,15 @@ struct ServedWorker {
 
   const ServerConfig& server() const { return *config.server(); }
 };
+
+/// The strategy of server.mode = "geo". @param optimizer takes the worker's own steps
+std::unique_ptr<Strategy> make_geo(const ServedWorker& worker, Optimizer& optimizer);
+
+/// The strategy of the other modes, in which the servers run the optimizer.
+/// @param slots optimizer that receives the servers' slots on worker 0, to save them; null on other workers
+std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Optimizer* slots);
+
+// The following are common to both.
 
 /// The first part of start() in these strategies: sends worker 0's values to the workers and to the servers.
 void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/parameter_server/protocol/control_message.hpp"
+#include "src/parameter_server/protocol/control_messages.hpp"
 
 namespace flotilla {
 

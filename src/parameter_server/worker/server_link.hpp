@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "mpi/core/role_communicators.hpp"
+#include "mpi/core/roles.hpp"
 #include "mpi/core/topology.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
-#include "src/parameter_server/protocol/save_messages.hpp"
+#include "src/parameter_server/protocol/control_messages.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
 
 namespace flotilla {

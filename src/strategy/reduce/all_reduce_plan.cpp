@@ -8,9 +8,9 @@
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/choose_all_reduce.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
-#include "mpi/core/even_slices.hpp"
-#include "mpi/core/groups.hpp"
-#include "mpi/core/shared_memory_room.hpp"
+#include "mpi/core/shared_memory.hpp"
+#include "mpi/core/slices.hpp"
+#include "mpi/core/topology.hpp"
 #include "src/job/failure.hpp"
 #include "src/strategy/reduce/reduced_array.hpp"
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kernels/device.hpp"
-#include "mpi/all_reduce/staged_all_reduce.hpp"
-#include "mpi/core/shared_storage.hpp"
+#include "mpi/all_reduce/collectives.hpp"
+#include "mpi/core/shared_memory.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 
 namespace flotilla {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/core/shared_memory_room.hpp"
+#include "mpi/core/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -58,6 +61,34 @@ std::string missing_here(const Communicator& host, std::int64_t needed, std::str
              " has ", free, " free there; enlarge or clean it (containers: --shm-size), or set ", remedy);
 }
 
+std::size_t whole_pages(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+/// Reserves the memory of a part, of which the system else says only at the first touch, by SIGBUS, that it
+/// has none. @returns the error; 0: done
+int reserve(int descriptor, std::size_t begin, std::size_t bytes) {
+  int error = EINTR;
+  while (error == EINTR && bytes > 0)
+    error = ::posix_fallocate(descriptor, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  return bytes > 0 ? error : 0;
+}
+
+std::size_t bytes_of(std::size_t count) {
+  // Saturates: the window refuses what does not fit.
+  return count > (std::size_t{1} << 60) ? std::size_t{1} << 62 : count * sizeof(float);
+}
+
+/// Collective. @returns count
+std::size_t same_on_all(const Communicator& host, std::size_t count) {
+  std::array first{static_cast<std::int64_t>(count)};
+  host.broadcast(std::span<std::int64_t>(first));
+  require(first[0] == static_cast<std::int64_t>(count), "shared memory: ", count, " floats on rank ",
+          host.rank(), " of the host, ", first[0], " on its first");
+  return count;
+}
+
 }  // namespace
 
 SharedFile::SharedFile(const Communicator& host) {
@@ -99,6 +130,47 @@ std::string missing_shared_memory(const Communicator& all, std::size_t bytes, st
   const auto others = std::ranges::count_if(texts, lacks) - 1;
   if (others == 0) return *first;
   return cat(*first, "; ", others, others == 1 ? " other host lacks" : " other hosts lack", " memory too");
+}
+
+SharedWindow::SharedWindow(const Communicator& host, std::size_t bytes, std::string_view remedy)
+    : rank_(host.rank()), parts_(static_cast<std::size_t>(host.size())) {
+  if (const std::string missing = missing_shared_memory(host, bytes, remedy); !missing.empty())
+    throw UserError(missing);
+  require(bytes <= largest_window_part, "a shared window of ", bytes, " bytes per rank");
+  const auto own_bytes = static_cast<std::int64_t>(bytes);
+  const std::vector<std::int64_t> sizes = host.all_gather(std::span(&own_bytes, 1));
+  std::vector<std::size_t> begins{0};
+  for (const std::int64_t size : sizes)
+    begins.push_back(begins.back() + whole_pages(static_cast<std::size_t>(size)));
+  const std::size_t own_begin = begins[static_cast<std::size_t>(rank_)];
+  const std::size_t all = std::max<std::size_t>(begins.back(), 1);
+
+  const SharedFile file(host);
+  if (!file.failure().empty()) throw UserError(cat(file.failure(), "; set ", remedy));
+  void* const base = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
+  const int error = base == MAP_FAILED ? errno : reserve(file.descriptor(), own_begin, bytes);
+  if (base != MAP_FAILED) mapped_ = {static_cast<std::byte*>(base), all};
+  for (const int failed : host.all_gather(std::span(&error, 1)))
+    if (failed != 0)
+      throw UserError(cat(all, " bytes of shared memory for the ranks on ", host_name(), ": ",
+                          std::strerror(failed), "; set ", remedy));
+  for (std::size_t rank = 0; rank < parts_.size(); ++rank)
+    parts_[rank] = mapped_.subspan(begins[rank], static_cast<std::size_t>(sizes[rank]));
+  const std::span<std::byte> mine = of(rank_);
+  std::memset(mine.data(), 0, mine.size());
+  host.barrier();  // no rank sees a part that is not zeroed yet
+}
+
+SharedWindow::~SharedWindow() {
+  if (std::uncaught_exceptions() == 0 && !mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+}
+
+SharedStorage::SharedStorage(const Communicator& host, std::size_t count)
+    : count_(count), window_(host, bytes_of(same_on_all(host, count))) {}
+
+std::span<float> SharedStorage::of(int rank) {
+  require(rank >= 0 && rank < ranks(), "shared storage of rank ", rank, " of ", ranks());
+  return {reinterpret_cast<float*>(window_.of(rank).data()), count_};
 }
 
 }  // namespace flotilla::mpi

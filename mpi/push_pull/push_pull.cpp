@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/push_pull/push_pull_window.hpp"
+#include "mpi/push_pull/push_pull.hpp"
 
 #include <algorithm>
 #include <atomic>
 
 #include "kernels/error.hpp"
-#include "mpi/core/shared_window.hpp"
+#include "mpi/core/shared_memory.hpp"
 
 namespace flotilla::mpi {
 
