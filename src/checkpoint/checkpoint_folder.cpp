@@ -17,7 +17,7 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/value_reader.hpp"
-#include "src/data/file_kind.hpp"
+#include "src/data/data_file.hpp"
 #include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 

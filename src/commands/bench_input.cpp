@@ -15,7 +15,6 @@
 #include "mpi/core/topology.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/data/assign_shards.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mixup.hpp"

@@ -13,7 +13,7 @@
 #include "src/commands/array_statistics.hpp"
 #include "src/config/values.hpp"
 #include "src/data/arrays/known_arrays.hpp"
-#include "src/data/file_kind.hpp"
+#include "src/data/data_file.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/progress_line.hpp"
 

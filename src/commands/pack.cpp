@@ -25,7 +25,6 @@
 #include "src/data/images/image_folder.hpp"
 #include "src/data/images/image_list.hpp"
 #include "src/data/sampler.hpp"
-#include "src/data/shards/pack_plan.hpp"
 #include "src/data/shards/shard_writer.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/folders.hpp"

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/random.hpp"
+#include "src/data/dataset.hpp"
 #include "src/data/images/picture.hpp"
 #include "src/data/rand_augment.hpp"
 
@@ -51,5 +53,11 @@ struct PixelPlane {
 /// Changes the pixels in place. Value: float or std::uint8_t
 template <class Value>
 void augment(const Augmentation& augmentation, const PixelPlane<Value>& plane);
+
+/// The samples of `images` (C,H,W), each changed at random as `spec` says, as a function of its variation: as
+/// bytes and as floats to the same bits. What is erased becomes the byte nearest to the mean, what moves in
+/// becomes 0, before both are scaled. @param scaling of bytes to the values of a sample
+std::unique_ptr<Dataset> augmented(std::unique_ptr<Dataset> images, const AugmentationSpec& spec,
+                                   const ByteScaling& scaling);
 
 }  // namespace flotilla

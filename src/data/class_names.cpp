@@ -9,7 +9,6 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/file_kind.hpp"
 #include "src/data/images/image_folder.hpp"
 
 namespace flotilla {

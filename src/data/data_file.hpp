@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "src/files/file.hpp"
 
@@ -25,5 +28,63 @@ void warn_of_trailing_bytes(const std::string& path, std::int64_t bytes);
 /// with their keys, before the first one is used. Folders and patterns are left to those who list them.
 /// @throws UserError if one is missing or unreadable
 void check_data_files(const Config& config, bool validation_only);
+
+/// The formats that readers ask for; all others that are recognised are `other`.
+enum class FileFormat {
+  unknown,
+  binary,  ///< Unknown, with zeros: no text
+  empty,
+  text,  ///< Of any kind that is not recognised
+  list,
+  criteo,
+  libsvm,
+  jpeg,
+  png,
+  hdf5,
+  npy,
+  npz,
+  idx,
+  cifar,
+  tar,
+  folder,
+  other
+};
+
+/// What a file or a folder is, by its contents. Its texts are literals.
+struct FileKind {
+  FileFormat format = FileFormat::unknown;
+  std::string_view name{};    ///< With its article: "an HDF5 file", "a WebP image"
+  std::string_view advice{};  ///< What reads it, or what to do with it: "decompress it with bunzip2"
+  bool is_image = false;      ///< Also of the formats that are not decoded
+  bool gzipped = false;       ///< The other members are those of the file inside
+};
+
+/// An HDF5 file in which is_of_model() finds weights; kind_of_path() does not look.
+inline constexpr FileKind model_file{
+    .format = FileFormat::hdf5,
+    .name = "a checkpoint or a file of weights",
+    .advice = "run.resume, model.initial_weights, evaluate and predict read such files"};
+
+/// The first bytes of a file that suffice to recognise it.
+inline constexpr std::size_t file_kind_bytes = 8192;
+
+/// Recognises a file by its first bytes, file_kind_bytes of them or all that it has.
+FileKind kind_of_bytes(std::span<const std::byte> begin);
+
+/// Recognises a file by its first bytes, those inside it if it is compressed by gzip, and its size, or a
+/// folder by the names in it. @throws UserError if it is missing or unreadable
+FileKind kind_of_path(const std::string& path);
+
+std::string described(const FileKind& kind);  ///< "an IDX file of images compressed by gzip"
+std::string advice_on(const FileKind& kind);  ///< FileKind::advice, behind gunzip where it is needed first
+
+/// "is a bzip2 file, not a LIBSVM file; decompress it with bunzip2": to follow a path and a colon.
+/// @param wanted with its article
+std::string wrong_kind_text(const FileKind& kind, std::string_view wanted);
+
+/// @param format that is to be read here, also inside a gzip file if it is idx, criteo or libsvm
+/// @throws UserError that says what the file or folder is, unless it is of the format, empty or not
+/// recognised
+void refuse_other_kinds(const std::string& path, FileFormat format, std::string_view wanted);
 
 }  // namespace flotilla

@@ -7,9 +7,9 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/data/arrays/open_arrays.hpp"
-#include "src/data/augmented_dataset.hpp"
+#include "src/data/augmentation.hpp"
 #include "src/data/clicks/click_dataset.hpp"
-#include "src/data/idx_dataset.hpp"
+#include "src/data/idx_data.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/staging/staged_dataset.hpp"
 

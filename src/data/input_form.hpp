@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/config/config.hpp"
-#include "src/data/arrays/sample_scaling.hpp"
+#include "src/data/arrays/numbers.hpp"
 #include "src/data/dataset.hpp"
 
 namespace flotilla {

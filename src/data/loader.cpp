@@ -302,4 +302,11 @@ std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationSh
   return std::make_unique<ThreadedLoader>(data, make_validation_plan(shard, batch), options);
 }
 
+Sharding assign_shards(Sharding sharding, const Dataset& data, ShardBy how) {
+  if (how == ShardBy::samples) return sharding;
+  sharding.shares = data.deal(how, sharding.workers);
+  check_sharding(sharding);
+  return sharding;
+}
+
 }  // namespace flotilla

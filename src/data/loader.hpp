@@ -98,4 +98,8 @@ std::unique_ptr<Loader> make_training_loader(const Dataset& data, const Sampler&
 std::unique_ptr<Loader> make_validation_loader(const Dataset& data, ValidationShard shard, std::int64_t batch,
                                                const LoaderOptions& options);
 
+/// Assigns a shard of the samples to each worker, unless each is to have its part of every global batch.
+/// @throws UserError if a worker gets no samples
+Sharding assign_shards(Sharding sharding, const Dataset& data, ShardBy how);
+
 }  // namespace flotilla

@@ -7,11 +7,11 @@
 #include <span>
 #include <utility>
 
-#include "src/data/arrays/npz_file.hpp"
+#include "src/data/arrays/numpy_files.hpp"
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/find_data_files.hpp"
-#include "src/data/idx_file.hpp"
+#include "src/data/idx_data.hpp"
 #include "src/files/gzip_reader.hpp"
 #include "src/job/failure.hpp"
 

@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "kernels/error.hpp"
-#include "src/data/assign_shards.hpp"
 #include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/identity.hpp"
 #include "src/data/input_form.hpp"
+#include "src/data/loader.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"

@@ -19,7 +19,6 @@
 #include "kernels/random.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/image_transform.hpp"
-#include "src/data/images/random_crop.hpp"
 #include "src/data/images/resizer.hpp"
 
 namespace flotilla {

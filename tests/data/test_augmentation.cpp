@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/data/augmented_dataset.hpp"
+#include "src/data/augmentation.hpp"
 #include "src/data/loader.hpp"
 #include "tests/data/byte_samples.hpp"
 #include "tests/support/within.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/epoch_order.hpp"
-#include "src/data/read_ahead.hpp"
+#include "src/data/batch_plan.hpp"
+#include "src/data/sampler.hpp"
 
 namespace flotilla {
 namespace {

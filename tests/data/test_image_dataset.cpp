@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/machine/available_memory.hpp"
-#include "src/data/images/file_images.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/data/image_operations.hpp"
+#include "src/data/rand_augment.hpp"
 
 // Where numbers are not derived here, torchvision 0.29.2 made them of PIL images (Pillow 13.0.0):
 // torchvision.transforms.autoaugment._apply_op with InterpolationMode.NEAREST.

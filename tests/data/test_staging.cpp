@@ -16,7 +16,6 @@
 #include "src/data/dataset.hpp"
 #include "src/data/staging/stage_files.hpp"
 #include "src/data/staging/stage_plan.hpp"
-#include "src/data/staging/staged_copy.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

@@ -6,9 +6,8 @@
 
 #include "kernels/error.hpp"
 #include "src/commands/array_statistics.hpp"
-#include "src/data/arrays/array_checks.hpp"
 #include "src/data/arrays/array_dataset.hpp"
-#include "src/data/arrays/chunk_cache.hpp"
+#include "src/data/arrays/chunked_array.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/shards/shard_images.hpp"
 #include "src/files/checksum.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/idx_file.hpp"
+#include "src/data/idx_data.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/runs/program.hpp"
 #include "tests/support/within.hpp"

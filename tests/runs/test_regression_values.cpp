@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "src/data/arrays/chunk_cache.hpp"
+#include "src/data/arrays/chunked_array.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/data/arrays/array_files.hpp"

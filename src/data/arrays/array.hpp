@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "src/data/arrays/number_type.hpp"
+#include "src/data/arrays/numbers.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -65,5 +68,47 @@ std::string extents_text(std::span<const std::int64_t> extents);
 /// @throws UserError naming the array if it is a single number, holds none, or has more bytes than a file can
 /// hold
 void check_form(const ArrayForm& form);
+
+/// A file of samples that must stay as it is while it is read: now and then its stamp is compared with that
+/// at the start. Safe from several threads.
+class UnchangedFile {
+ public:
+  explicit UnchangedFile(File file);
+  const std::string& name() const { return file_.name(); }
+  std::int64_t size() const { return file_.size(); }
+  const File& file() const { return file_; }
+
+  /// @throws UserError if the file ends before `to` is full, or has changed
+  void read(std::int64_t begin, std::span<std::byte> to) const;
+  /// Asks the system to fetch these bytes meanwhile.
+  void will_read(std::int64_t begin, std::int64_t bytes) const;
+  /// @throws UserError if the file has changed since it was opened
+  void check() const;
+
+ private:
+  File file_;
+  FileStamp stamp_;
+  mutable std::atomic<std::uint32_t> reads_{0};
+};
+
+/// Where the rows of an array lie in a file: row r begins at byte begin + r · stride.
+struct PlainPlace {
+  std::int64_t begin = 0;
+  std::int64_t stride = 0;  ///< bytes; 0: the rows lie one after another
+};
+
+/// An array whose rows lie in a file as they are. @throws UserError if the file ends before the last row
+std::unique_ptr<Array> make_plain_array(ArrayForm form, std::shared_ptr<const UnchangedFile> file,
+                                        const PlainPlace& place);
+
+/// Writes the next bytes of a compressed array and returns their number; fewer only at its end.
+using ByteReader = std::function<std::size_t(std::span<std::byte>)>;
+
+/// An array whose rows are inflated when they are read, without a copy on the disk: cheap where they are read
+/// once from the first to the last, or where only the form is wanted. Rows before the last ones that were
+/// read are inflated from the start again. @param open a reader of the array's file from its start
+/// @param begin of the first row in the inflated bytes
+std::unique_ptr<Array> make_streamed_array(ArrayForm form, std::int64_t begin,
+                                           std::function<ByteReader()> open);
 
 }  // namespace flotilla

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/data/arrays/array.hpp"
-#include "src/data/arrays/sample_scaling.hpp"
+#include "src/data/arrays/numbers.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/mistake_list.hpp"
 
 namespace flotilla {
 
@@ -39,5 +41,27 @@ std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts, const 
 
 /// The shape of a sample. @throws UserError naming the array if it has too many axes, or no channels
 Shape sample_shape_of(const ArrayForm& inputs, bool channels_last);
+
+/// Adds what is wrong with the forms of the arrays of several files: shapes and types of inputs that differ
+/// from those of the first file, counts of inputs and targets that differ, targets that are not what the
+/// model wants.
+void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions& options,
+                 MistakeList& mistakes);
+
+/// Appends the labels of an array. @throws UserError naming the first one that is no class
+void read_labels(const Array& targets, std::int64_t classes, std::vector<std::int32_t>& labels);
+
+/// Adds each of `count` rows from `first` on that holds a target that no model can predict: one that is not
+/// finite as a float or, where `binary`, does not lie in [0, 1].
+/// @throws UserError where the rows cannot be read
+void check_targets(const Array& targets, std::int64_t first, std::int64_t count, bool binary,
+                   MistakeList& mistakes);
+
+/// Position of the first value that is not finite or, where `binary`, does not lie in [0, 1]; −1: there is
+/// none.
+std::int64_t find_bad_target(std::span<const float> values, bool binary);
+
+/// "'a.h5', labels: the target of sample 2 is nan, …".
+std::string bad_target_text(const ArrayForm& targets, std::int64_t row, float value);
 
 }  // namespace flotilla

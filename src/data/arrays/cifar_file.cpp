@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/data/arrays/plain_array.hpp"
+#include "src/data/arrays/array.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/file_kind.hpp"
 
 namespace flotilla {
 

@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "src/config/values.hpp"
+#include "src/data/arrays/array.hpp"
 #include "src/data/arrays/chunked_array.hpp"
-#include "src/data/arrays/plain_array.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/file_kind.hpp"
 #include "src/files/hdf5_handles.hpp"
 
 namespace flotilla {

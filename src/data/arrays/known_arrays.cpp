@@ -7,14 +7,12 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/data/arrays/array.hpp"
 #include "src/data/arrays/cifar_file.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
-#include "src/data/arrays/npz_file.hpp"
-#include "src/data/arrays/plain_array.hpp"
-#include "src/data/arrays/streamed_array.hpp"
+#include "src/data/arrays/numpy_files.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/file_kind.hpp"
-#include "src/data/idx_file.hpp"
+#include "src/data/idx_data.hpp"
 #include "src/files/gzip_reader.hpp"
 
 namespace flotilla {

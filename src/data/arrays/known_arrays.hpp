@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/data/arrays/array.hpp"
-#include "src/data/arrays/chunk_cache.hpp"
+#include "src/data/arrays/chunked_array.hpp"
 
 namespace flotilla {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/data/shown.hpp"
+#include "src/data/mistake_list.hpp"
 
 namespace flotilla {
 

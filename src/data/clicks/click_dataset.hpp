@@ -2,14 +2,59 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/data/clicks/line_format.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/line_reader.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
+
+/// Where each notation of labels was found first.
+struct LabelsSeen {
+  std::string minus{};  ///< File and line of the first −1
+  std::string zero{};   ///< File and line of the first 0
+  std::string two{};    ///< File and line of the first 2
+  std::int64_t ones = 0;
+  std::int64_t twos = 0;
+
+  /// Whether labels other than 1 are told: they say which class a 1 is.
+  bool tell() const { return !minus.empty() || !zero.empty() || !two.empty(); }
+  /// Adds a label. @throws UserError if it is of another notation than those before
+  void add(int label, const std::string& path, std::int64_t line);
+};
+
+/// A text file of samples, a line each, and the index of their offsets.
+struct ClickFile {
+  std::string path;
+  File bytes;  ///< The file itself, or its inflated nameless copy
+  bool inflated = false;
+  std::int64_t lines_without_sample = 0;  ///< Empty ones and comments
+  LineIndex index;
+};
+
+/// Opens a plain or a gzip file, recognised by its content, and reads it once to index its samples. All
+/// labels are checked, which costs nothing extra, and the first 100 samples completely, which finds files of
+/// another kind; checking all columns would take minutes for the 45 million lines of Criteo's logs, and is
+/// done when a sample is read.
+/// @param inflated File::handle() of a copy of the gzip file; empty: it is inflated here
+/// @throws UserError naming file and line
+ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
+                          LabelsSeen& labels, const std::string& inflated = {});
+
+/// Reads files up to the first label that is not 1, which tells how the others are written.
+/// @param inflated DatasetUse::inflated  @returns nothing told where files cannot be read: opening them says
+/// it
+LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat& format,
+                        const std::map<std::string, std::string>& inflated);
+
+/// "/data/day_0.tsv:17: ". @param begin byte of the line
+std::string place_of(const ClickFile& file, std::int64_t begin);
 
 /// Sample offsets of an index, 8 MB: of Criteo's 45 million lines every 64th is indexed, 15 kB apart.
 inline constexpr std::size_t default_index_entries = std::size_t{1} << 20;

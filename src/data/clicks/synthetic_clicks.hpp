@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/random.hpp"
-#include "src/data/clicks/fields.hpp"
+#include "src/data/clicks/line_format.hpp"
 
 namespace flotilla {
 

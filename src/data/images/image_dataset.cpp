@@ -1,18 +1,129 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/images/image_dataset.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/config/values.hpp"
-#include "src/data/images/file_cache.hpp"
+#include "src/data/data_file.hpp"
+#include "src/data/images/image_decoder.hpp"
+#include "src/data/images/image_folder.hpp"
+#include "src/data/images/image_list.hpp"
+#include "src/data/images/image_source.hpp"
+#include "src/data/shards/shard_images.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
+
+namespace {
+
+/// Caches the bytes of files in memory, each when it is first read. Safe from several threads at once.
+class FileCache {
+ public:
+  /// Looks up the size of every file; a missing file is not cached.
+  /// @throws UserError if `ranks_on_host` such caches do not fit into the memory that is free now.
+  FileCache(const ImageSource& images, std::int64_t ranks_on_host);
+  std::int64_t bytes() const { return static_cast<std::int64_t>(begins_.back()); }
+  /// The bytes of file i; empty if they are not cached yet.
+  std::span<const std::byte> find(std::int64_t i) const;
+  /// Caches the bytes of file i, unless they are cached or the file's size has changed since the start.
+  void keep(std::int64_t i, std::span<const std::byte> bytes);
+
+ private:
+  enum State : std::uint8_t { absent, being_written, kept };
+  std::vector<std::uint64_t> begins_;
+  std::vector<std::atomic<std::uint8_t>> states_;
+  std::unique_ptr<std::byte[]> memory_;  // pages come with their first use
+};
+
+FileCache::FileCache(const ImageSource& images, std::int64_t ranks_on_host)
+    : begins_(1, 0), states_(static_cast<std::size_t>(images.size())) {
+  begins_.reserve(static_cast<std::size_t>(images.size()) + 1);
+  for (std::int64_t i = 0; i < images.size(); ++i)
+    begins_.push_back(begins_.back() + static_cast<std::uint64_t>(images.bytes(i)));
+  const std::int64_t available = available_memory_bytes();
+  if (bytes() > available / ranks_on_host) {
+    throw UserError(cat(images.origin(), ": data.cache = \"files\" would keep ", bytes_text(bytes()),
+                        ranks_on_host > 1 ? cat(" on each of ", ranks_on_host, " ranks of a host") : "",
+                        ", but only ", bytes_text(available),
+                        " of memory are free; use data.cache = \"none\" (the system caches files too)",
+                        ranks_on_host > 1 ? " or fewer ranks with more threads" : ""));
+  }
+  memory_.reset(new std::byte[begins_.back()]);
+}
+
+std::span<const std::byte> FileCache::find(std::int64_t i) const {
+  const auto k = static_cast<std::size_t>(i);
+  if (states_[k].load(std::memory_order_acquire) != kept) return {};
+  return {memory_.get() + begins_[k], static_cast<std::size_t>(begins_[k + 1] - begins_[k])};
+}
+
+void FileCache::keep(std::int64_t i, std::span<const std::byte> bytes) {
+  const auto k = static_cast<std::size_t>(i);
+  if (bytes.size() != begins_[k + 1] - begins_[k]) return;
+  std::uint8_t expected = absent;
+  if (!states_[k].compare_exchange_strong(expected, being_written, std::memory_order_relaxed)) return;
+  std::copy(bytes.begin(), bytes.end(), memory_.get() + begins_[k]);
+  states_[k].store(kept, std::memory_order_release);
+}
+
+/// The images of a list or a folder, one file each.
+class FileImages final : public ImageSource {
+ public:
+  explicit FileImages(ImageList list) : list_(std::move(list)) {}
+
+  std::int64_t size() const override { return list_.size(); }
+  std::string description() const override { return list_.description; }
+  std::string left_out() const override { return list_.left_out; }
+  std::string origin() const override { return list_.source; }
+  std::int32_t label(std::int64_t i) const override {
+    return list_.entries[static_cast<std::size_t>(i)].label;
+  }
+  std::string name(std::int64_t i) const override { return std::string(list_.written(i)); }
+  std::string place(std::int64_t i) const override {
+    return cat(list_.place(i), config::printable(list_.path(i)), ": ");
+  }
+  std::int64_t bytes(std::int64_t i) const override {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(list_.path(i), error);
+    return error ? 0 : static_cast<std::int64_t>(size);
+  }
+  void read(std::int64_t i, std::vector<std::byte>& to) const override {
+    try {
+      const File file = open_data_file(list_.path(i));
+      if (file.size() > most_image_bytes)
+        throw BadImage(cat("has ", file.size(), " bytes, too many for an image"));
+      to.resize(static_cast<std::size_t>(file.size()));
+      file.read(0, to);
+    } catch (const UserError& error) {  // names the path
+      throw UserError(cat(list_.place(i), error.what()));
+    }
+  }
+
+ private:
+  ImageList list_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> make_file_images(ImageList list) {
+  return std::make_unique<FileImages>(std::move(list));
+}
 
 namespace {
 
@@ -108,6 +219,123 @@ std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> i
                                             std::unique_ptr<const ImageTransform> transform,
                                             const ImageDatasetOptions& options) {
   return std::make_unique<ImageDataset>(std::move(images), std::move(transform), options);
+}
+
+namespace {
+
+std::array<float, 3> three_colours(const std::vector<double>& values) {
+  require(values.size() == 3, "three colours have three values, got ", values.size());
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
+}
+
+/// What a user can do about an image that cannot be read.
+const char* remedy(const DataConfig& data, const DataSourceConfig& source, const DatasetUse& use) {
+  if (!source.has_labels() && data.on_bad_image == OnBadImage::error)
+    return "repair it, leave it out or add data.on_bad_image=replace, which predicts all others";
+  if (!use.training && source.has_labels()) return "repair it or leave it out: validation counts every image";
+  if (data.on_bad_image == OnBadImage::replace) return "repair it or leave it out";
+  return "repair it, leave it out or set data.on_bad_image = \"replace\"";
+}
+
+/// A file of another ending than images have, alone, is a list of them.
+bool names_list(const std::vector<std::string>& inputs) {
+  std::error_code error;
+  return inputs.size() == 1 && !has_image_ending(inputs.front()) &&
+         !std::filesystem::is_directory(inputs.front(), error);
+}
+
+}  // namespace
+
+ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
+                      const DatasetUse& use) {
+  const bool missing_allowed =
+      (use.training || !source.has_labels()) && data.on_bad_image == OnBadImage::replace;
+  if (!source.has_labels()) {
+    if (!names_list(source.inputs)) return list_unlabelled_images(source.inputs);
+    return read_image_list(source.path, {.root = {},
+                                         .classes = classes,
+                                         .missing_allowed = missing_allowed,
+                                         .root_key = {},
+                                         .labelled = false});
+  }
+  if (data.kind == DataKind::image_folder) {
+    return read_image_folder(
+        source.path,
+        {.classes = classes, .empty_classes = !use.training, .same_as = use.training ? "" : data.train.path});
+  }
+  return read_image_list(source.path,
+                         {.root = source.root,
+                          .classes = classes,
+                          .unique = !use.training,
+                          .below = source.staged_below,
+                          .missing_allowed = missing_allowed,
+                          .root_key = use.training ? "data.train.root" : "data.validation.root"});
+}
+
+namespace {
+
+/// Leaves samples as they were.
+class NoTransform final : public ImageTransform {
+ public:
+  explicit NoTransform(std::int64_t size) : shape_{3, size, size} {}
+  Shape sample_shape() const override { return shape_; }
+  void apply(std::span<const std::byte> /*file*/, std::uint64_t /*variation*/,
+             std::span<float> /*to*/) const override {}
+
+ private:
+  Shape shape_;
+};
+
+std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourceConfig& source,
+                                         std::int64_t classes, const DatasetUse& use) {
+  LeftOut left_out;
+  const std::vector<std::string> shards = find_shards(data, source, &left_out);
+  if (!shards.empty())
+    return open_shards(source.has_labels() ? source.path : fmt::format("{}", fmt::join(source.inputs, ", ")),
+                       shards,
+                       {.classes = classes,
+                        .labelled = source.has_labels(),
+                        .threads = data.threads,
+                        .ranks_on_host = use.ranks_on_host,
+                        .indexes = use.shard_indexes,
+                        .left_out = left_out});
+  return make_file_images(list_images(data, source, classes, use));
+}
+
+}  // namespace
+
+ImageTransformSpec transform_spec(const DataConfig& data) {
+  require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
+          "ranges of a crop have 2 values, a jitter has 4");
+  return {.size = data.image_size,
+          .short_side = data.short_side,
+          .filter = data.resize_filter,
+          .area_min = data.crop_area[0],
+          .area_max = data.crop_area[1],
+          .aspect_min = data.crop_aspect[0],
+          .aspect_max = data.crop_aspect[1],
+          .flip = data.flip,
+          .jitter = {.brightness = data.color_jitter[0],
+                     .contrast = data.color_jitter[1],
+                     .saturation = data.color_jitter[2],
+                     .hue = data.color_jitter[3]},
+          .mean = three_colours(data.image_mean),
+          .deviation = three_colours(data.image_std),
+          .exif_orientation = data.exif_orientation,
+          .max_pixels = data.max_pixels};
+}
+
+std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
+                                            std::int64_t classes, const DatasetUse& use) {
+  const ImageTransformSpec spec = transform_spec(data);
+  std::unique_ptr<const ImageTransform> transform;
+  if (!use.decode)
+    transform = std::make_unique<NoTransform>(spec.size);
+  else
+    transform = use.training ? make_training_transform(spec) : make_validation_transform(spec);
+  return make_image_dataset(open_source(data, source, classes, use), std::move(transform),
+                            {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
+                             .remedy = remedy(data, source, use)});
 }
 
 }  // namespace flotilla

@@ -12,6 +12,9 @@
 
 namespace flotilla {
 
+/// The images of a list or a folder, one file each.
+std::unique_ptr<ImageSource> make_file_images(ImageList list);
+
 struct ImageDatasetOptions {
   std::int64_t ranks_cached = 0;  ///< Ranks of this host that cache files; 0: none
   std::string remedy;             ///< What to do about a bad image

@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "src/data/data_file.hpp"
 #include "src/data/images/picture.hpp"
 
 namespace flotilla {
@@ -34,5 +35,9 @@ std::unique_ptr<ImageDecoder> make_jpeg_decoder();
 /// libpng: all colour types and depths, interlaced or not. Alpha is dropped (the colour below it stays), 16
 /// bits become their upper 8, gamma is not applied.
 std::unique_ptr<ImageDecoder> make_png_decoder();
+
+/// FileFormat::jpeg or png by the first bytes of a file; its name is ignored.
+/// @throws BadImage that says what else the file is ("is an HTML page …", "is an empty file …").
+FileFormat recognise_image(std::span<const std::byte> file);
 
 }  // namespace flotilla

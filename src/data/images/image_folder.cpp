@@ -14,9 +14,8 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/file_kind.hpp"
+#include "src/data/data_file.hpp"
 #include "src/data/find_data_files.hpp"
-#include "src/data/left_out.hpp"
 
 namespace flotilla {
 

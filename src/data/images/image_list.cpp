@@ -12,9 +12,8 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/file_kind.hpp"
 #include "src/data/find_data_files.hpp"
-#include "src/data/shown.hpp"
+#include "src/data/mistake_list.hpp"
 #include "src/data/staging/stage_plan.hpp"
 #include "src/observe/progress_line.hpp"
 

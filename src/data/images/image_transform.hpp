@@ -9,9 +9,11 @@
 #include <span>
 
 #include "kernels/host_batch.hpp"
+#include "kernels/random.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/choices.hpp"
 #include "src/data/images/image_decoder.hpp"
+#include "src/data/images/picture.hpp"
 
 namespace flotilla {
 
@@ -71,5 +73,32 @@ std::unique_ptr<ImageTransform> make_training_transform(const ImageTransformSpec
 /// The image resized to `short_side`, and the size x size pixels in its centre (torchvision's Resize and
 /// CenterCrop). Where the shorter side is that long already, pixels pass unchanged. `variation` is not used.
 std::unique_ptr<ImageTransform> make_validation_transform(const ImageTransformSpec& spec);
+
+/// Draws a crop inside an image: area uniform in [area_min, area_max] of the image's, logarithm of width ÷
+/// height uniform in [aspect_min, aspect_max]. After ten draws that do not fit, the largest central crop
+/// whose aspect does (torchvision's RandomResizedCrop.get_params).
+Box random_crop(Random& random, const Extent& image, const ImageTransformSpec& spec);
+
+/// Extent after a resize that makes the shorter side `short_side`, the longer one rounded down (torchvision's
+/// Resize).
+Extent with_short_side(const Extent& image, std::int64_t short_side);
+
+/// Where a centre crop of `size` begins on a side of `length`: torchvision's rounding, half to even.
+std::int64_t centre_begin(std::int64_t length, std::int64_t size);
+
+/// A random change of colours: brightness, contrast, saturation are factors (1: unchanged), hue a shift in
+/// turns of the circle (0: unchanged).
+struct ColourChange {
+  enum Kind { brightness, contrast, saturation, hue };
+  std::array<Kind, 4> order = {brightness, contrast, saturation, hue};
+  std::array<float, 4> amount = {1.0F, 1.0F, 1.0F, 0.0F};  ///< By kind.
+};
+
+/// Draws order and amounts (torchvision's ColorJitter.get_params).
+ColourChange draw_colour_change(Random& random, const ColorJitter& jitter);
+
+/// Changes colours in place, one kind after the other, each clamped to [0, 1]. `planes` holds R, G, B of
+/// equal size, values in [0, 1]. The formulas are those of torchvision for float tensors.
+void change_colours(const ColourChange& change, std::span<float> planes);
 
 }  // namespace flotilla

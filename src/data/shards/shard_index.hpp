@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "src/data/left_out.hpp"
+#include "src/data/find_data_files.hpp"
+#include "src/data/mistake_list.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 
@@ -36,5 +38,13 @@ struct ShardIndex {
 
 /// The index of a shard: "train-000000.tar.index".
 std::string index_path(const std::string& shard);
+
+/// Lists the images of a shard that has no index, by the headers of the tar file: `KEY.jpg`, `.jpeg` or
+/// `.png` with the label in `KEY.cls`, in any order; the key ends at the first point of the file's name.
+/// Other files are passed over; a sample without an image is a mistake, unless it has .json and .txt only.
+/// Names are never used to open or write anything.
+/// @param mistakes gets what is wrong with single samples
+/// @throws UserError for what is no tar file, or one that was cut short
+ShardIndex scan_shard(const File& shard, MistakeList& mistakes);
 
 }  // namespace flotilla

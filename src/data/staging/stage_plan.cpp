@@ -17,7 +17,7 @@
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/images/image_dataset.hpp"
-#include "src/data/shards/find_shards.hpp"
+#include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/checksum.hpp"
 

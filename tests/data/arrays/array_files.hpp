@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/arrays/number_type.hpp"
+#include "src/data/arrays/numbers.hpp"
 #include "tests/data/idx_files.hpp"
 
 namespace flotilla::test {

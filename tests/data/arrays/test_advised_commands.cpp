@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/data/file_kind.hpp"
+#include "src/data/data_file.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
 #include "tests/data/arrays/bad_arrays.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/arrays/chunk_filters.hpp"
+#include "src/data/arrays/chunked_array.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/identity.hpp"
 #include "tests/data/arrays/array_files.hpp"

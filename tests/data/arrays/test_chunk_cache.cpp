@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/data/arrays/chunk_cache.hpp"
+#include "src/data/arrays/chunked_array.hpp"
 
 namespace flotilla {
 namespace {

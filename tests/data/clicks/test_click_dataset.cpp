@@ -11,7 +11,6 @@
 
 #include "kernels/error.hpp"
 #include "src/data/clicks/click_dataset.hpp"
-#include "src/data/clicks/line_index.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/line_reader.hpp"
 #include "tests/data/clicks/click_lines.hpp"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/assign_shards.hpp"
 #include "src/data/loader.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/clicks/fields.hpp"
 #include "src/data/clicks/line_format.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/within.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/images/exif.hpp"
 #include "src/data/images/image_transform.hpp"
+#include "src/data/images/orientation.hpp"
 #include "tests/data/images/image_files.hpp"
 #include "tests/support/within.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "src/data/images/jitter.hpp"
+#include "src/data/images/image_transform.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {

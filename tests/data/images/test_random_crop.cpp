@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "src/data/images/random_crop.hpp"
+#include "src/data/images/image_transform.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {

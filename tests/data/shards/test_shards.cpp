@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/shards/background_reader.hpp"
-#include "src/data/shards/find_shards.hpp"
-#include "src/data/shards/open_files.hpp"
-#include "src/data/shards/scan_shard.hpp"
+#include "src/data/shards/shard_files.hpp"
 #include "src/data/shards/shard_images.hpp"
+#include "src/data/shards/shard_index.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/data/shards/tar_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"

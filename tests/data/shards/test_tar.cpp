@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/shards/tar_format.hpp"
-#include "src/data/shards/tar_reader.hpp"
+#include "src/data/shards/tar.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/data/shards/tar_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
