@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include "src/config/deck.hpp"
 #include "src/config/mistakes.hpp"
@@ -163,6 +164,29 @@ DrawnDeck random_deck(Random& random, const OwnValue& own, const std::vector<std
     const Value value = drawn_value(key, config, random, own);
     key.field.write(config, value);
     deck.insert_or_assign(key.path, value);
+  }
+  return deck;
+}
+
+void redraw(DrawnDeck& deck, int count, Random& random, const OwnValue& own) {
+  const auto keys = config::all_keys();
+  while (count > 0) {
+    const Key& key = keys[below(random, keys.size())];
+    const Config config = config_of(deck);
+    if (!config::is_active(key, config)) continue;
+    deck.insert_or_assign(key.path, drawn_value(key, config, random, own));
+    --count;
+  }
+  fit_to_kinds(deck, random, own);
+}
+
+DrawnDeck deck_of(const std::string& text) {
+  const Config config = load_deck({.path = "deck", .text = text, .overrides = {}}).config;
+  DrawnDeck deck;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const Key& key = *config::find_key(line.substr(0, line.find(" = ")));
+    deck.emplace(key.path, key.field.read(config));
   }
   return deck;
 }

@@ -32,6 +32,12 @@ config::Value random_value(const config::Key& key, Random& random);
 /// the deck.
 DrawnDeck random_deck(Random& random, const OwnValue& own = {}, const std::vector<std::string>& always = {});
 
+/// Draws `count` keys that the deck's kinds know anew, and what these then need.
+void redraw(DrawnDeck& deck, int count, Random& random, const OwnValue& own = {});
+
+/// The deck that text_of() wrote. @throws MistakesError if load_deck() refuses it
+DrawnDeck deck_of(const std::string& text);
+
 /// The deck as TOML, a line for each key in the order of its paths.
 std::string text_of(const DrawnDeck& deck);
 
