@@ -224,7 +224,7 @@ int pack(const PackArguments& arguments, const mpi::Communicator& world, Failure
         packing.list.size(), bytes_text(sums[2]), shards_text(std::ssize(packing.shards)), packing.beginning,
         mpi::counted(world.size(), "rank"), seconds, static_cast<double>(packing.list.size()) / seconds,
         bytes_text(static_cast<std::int64_t>(static_cast<double>(sums[2]) / seconds)),
-        packing.list.left_out));
+        packing.list.left_out.text()));
     if (sums[1] > 0)
       print_line(cat(shards_text(sums[1]), sums[1] == 1 ? " was" : " were",
                      " there already, unchanged by its checksum"));

@@ -135,10 +135,27 @@ struct Matches {
   ~Matches() { globfree(&found); }
 };
 
+/// The length of the longest beginning of `path`, up to a '/', that names a folder. Its letters stand for
+/// themselves, so that a pattern matches below a folder of any name.
+std::size_t folder_length(const std::string& path) {
+  std::size_t end = path.rfind('/');
+  while (end != path.npos && end > 0 && !is_folder(path.substr(0, end))) end = path.rfind('/', end - 1);
+  return end == path.npos ? 0 : end + 1;
+}
+
+/// For glob(): each letter stands for itself.
+std::string literal(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) escaped += {'\\', letter};
+  return escaped;
+}
+
 std::vector<std::string> matching_files(const std::string& pattern, const WhatIs& what_is,
                                         LeftOut& left_out) {
   Matches matches;
-  const int code = glob(pattern.c_str(), GLOB_ERR, nullptr, &matches.found);
+  const std::size_t folder = folder_length(pattern);
+  const std::string escaped = literal(std::string_view(pattern).substr(0, folder)) + pattern.substr(folder);
+  const int code = glob(escaped.c_str(), GLOB_ERR, nullptr, &matches.found);
   if (code == GLOB_NOSPACE) throw LibraryError("glob", "out of memory");
   if (code == GLOB_ABORTED) throw UserError(cat(pattern, ": a folder on its way cannot be read"));
   std::vector<std::string> files;
@@ -295,9 +312,11 @@ std::vector<std::string> find_data_files(const std::string& path, const WhatIs& 
   std::error_code error;
   const bool is_there = fs::exists(path, error);
   if (is_there && !is_folder(path)) return {path};
+  const std::size_t folder = is_there ? path.size() : folder_length(path);
   LeftOut not_read;
   std::vector<std::string> all;
-  for (const std::string& name : is_there ? std::vector{path} : expand_braces(path)) {
+  for (const std::string& below : expand_braces(path.substr(folder))) {
+    const std::string name = path.substr(0, folder) + below;
     std::vector<std::string> files = {name};
     if (is_folder(name))
       files = files_of_folder(name, what_is, not_read);

@@ -37,16 +37,20 @@ bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
 /// Collective. The list that rank 0 makes.
 StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog) {
   std::string text;
+  std::string left_out;
   watchdog.beat("listing data to stage", -1);
   agree(workers, [&] {
     if (!workers.is_root()) return;
     check_data_files(config, false);
-    text = plan_staging(config.data, config.model.classes, [&] {
-             watchdog.beat("listing data to stage", -1);
-           }).text();
+    const StagePlan plan =
+        plan_staging(config.data, config.model.classes, [&] { watchdog.beat("listing data to stage", -1); });
+    text = plan.text();
+    left_out = plan.left_out;
   });
   workers.broadcast(text);
-  return StagePlan::of_text(text);
+  StagePlan plan = StagePlan::of_text(text);
+  plan.left_out = left_out;
+  return plan;
 }
 
 Staging copy_here(const StagePlan& plan, const Config& config, const std::string& host, bool speaks,
@@ -93,11 +97,11 @@ std::vector<std::int64_t> ranks_elsewhere(const std::string& folder, const mpi::
 std::string describe(const Staged& staged) {
   std::string text = cat(staged.files, staged.files == 1 ? " file, " : " files, ", bytes_text(staged.bytes),
                          ", in ", staged.folder);
-  if (staged.copying_hosts == 0) return text + ", where all were";
+  if (staged.copying_hosts == 0) return text + ", where all were" + staged.left_out;
   if (staged.copied_bytes < staged.bytes) text += cat(": ", bytes_text(staged.copied_bytes));
   text += staged.copied_bytes < staged.bytes ? " of them copied" : ": copied";
   if (staged.hosts > 1) text += cat(" to ", staged.copying_hosts, " of ", staged.hosts, " hosts");
-  return text + fmt::format(" in {:.1f} s", staged.seconds);
+  return text + fmt::format(" in {:.1f} s", staged.seconds) + staged.left_out;
 }
 
 StagedData stage_data(const Config& config, const mpi::Communicator& workers,
@@ -138,7 +142,8 @@ StagedData stage_data(const Config& config, const mpi::Communicator& workers,
   Staged facts{.folder = folder,
                .files = std::ssize(plan.files),
                .bytes = plan.bytes(),
-               .seconds = seconds(trace::now_ns()) - begin};
+               .seconds = seconds(trace::now_ns()) - begin,
+               .left_out = plan.left_out};
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const auto host = std::span(all).subspan(rank * mine.size(), mine.size());
     if (host[0] == 0) continue;

@@ -21,6 +21,7 @@ struct Staged {
   int copying_hosts = 0;          ///< Hosts that lacked some files
   int hosts = 0;
   double seconds = 0.0;
+  std::string left_out{};  ///< StagePlan::left_out, on rank 0
 };
 
 std::string describe(

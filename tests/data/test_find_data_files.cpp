@@ -84,6 +84,16 @@ TEST_F(DataFiles, AreNamedByFoldersWildcardsAndBraces) {
   EXPECT_THROW(found("day_{2,*}"), UserError);
 }
 
+TEST_F(DataFiles, OfPatternsLieBelowFoldersOfAnyName) {
+  for (const std::string name : {"[0-9]", "{a,b}", "*", "back\\slash", "?", "a*{0..2}[x]"}) {
+    std::filesystem::create_directory(folder.path(name));
+    for (const char* const file : {"/s-0", "/s-1", "/s-11"}) test::save_text(folder.path(name + file), "");
+    EXPECT_EQ(found(name + "/s-{0..1}"), (Texts{name + "/s-0", name + "/s-1"}));
+    EXPECT_EQ(found(name + "/s-?"), (Texts{name + "/s-0", name + "/s-1"}));
+    EXPECT_EQ(found(name + "/s-[01]*"), (Texts{name + "/s-0", name + "/s-1", name + "/s-11"}));
+  }
+}
+
 TEST_F(DataFiles, OfClicksTakeBracesAndSayWhatTheyLeaveOut) {
   test::save_text(folder.path("day_10"), "# a comment\n\n" + test::libsvm_text(0, 3));
   EXPECT_EQ(test::open_libsvm(folder.path("day_{0..10..10}"))->description(),

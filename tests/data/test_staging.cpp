@@ -305,16 +305,6 @@ TEST_F(Stage, LeavesOutImagesThatAreMissingWhereTheyMayBe) {
   EXPECT_EQ(paths(plan_staging(data, 2, no_beat)), (Texts{at("a.jpg"), at("train.txt")}));
 }
 
-TEST_F(Stage, RefusesNamesThatWouldBeWildcards) {
-  DataConfig data = clicks();
-  data.stage_to = "/local/[1]";
-
-  EXPECT_EQ(error_of([&] {
-              plan_staging(data, 2, no_beat);
-            }).find("data.stage_to = /local/[1] has one of the characters"),
-            0U);
-}
-
 TEST(StagePlan, TravelsAsText) {
   const StagePlan plan{.files = {{"/a b\n1 2", 5, 17}, {"/c", 0, -1}}, .folders = {"/", "/x\ny"}};
 

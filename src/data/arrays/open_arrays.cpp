@@ -285,8 +285,9 @@ std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceCon
   return make_array_dataset(std::move(parts), options_of(data, classes, use, sources, left_out));
 }
 
-std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training) {
-  std::vector<std::string> files = array_sources(data, source, training);
+std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training,
+                                     LeftOut* left_out) {
+  std::vector<std::string> files = array_sources(data, source, training, left_out);
   if (!is_folder(files.front())) return files;
   std::vector<std::string> arrays;
   for (const std::string& name : {data.inputs_of(source), data.targets_of(source)})

@@ -9,6 +9,7 @@
 
 #include "src/data/arrays/array.hpp"
 #include "src/data/dataset.hpp"
+#include "src/data/left_out.hpp"
 #include "src/files/file.hpp"
 
 namespace flotilla {
@@ -32,7 +33,9 @@ std::map<std::string, File> inflated_chunks(const DataConfig& data, const DataSo
                                             bool training);
 
 /// The files that open_arrays() reads, in byte order of their names. @param training DatasetUse::training
+/// @param left_out gets files beside the data
 /// @throws UserError if there are none
-std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training);
+std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training,
+                                     LeftOut* left_out = nullptr);
 
 }  // namespace flotilla

@@ -89,7 +89,7 @@ class FileImages final : public ImageSource {
 
   std::int64_t size() const override { return list_.size(); }
   std::string description() const override { return list_.description; }
-  std::string left_out() const override { return list_.left_out; }
+  std::string left_out() const override { return list_.left_out.text(); }
   std::string origin() const override { return list_.source; }
   std::int32_t label(std::int64_t i) const override {
     return list_.entries[static_cast<std::size_t>(i)].label;

@@ -245,7 +245,7 @@ ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folde
   list.source = files_and_folders.front();
   list.description =
       cat(list.size(), list.size() == 1 ? " image: " : " images: ", names_text(files_and_folders));
-  list.left_out = left_out.text();
+  list.left_out = left_out;
   return list;
 }
 
@@ -288,7 +288,7 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   }
   list.description = cat(list.size(), " images of ", classes.size(), " classes in ", path,
                          without.empty() ? "" : cat(", no image of ", names_text(without)));
-  list.left_out = left_out.text();
+  list.left_out = left_out;
   return list;
 }
 

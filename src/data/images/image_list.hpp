@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/data/left_out.hpp"
+
 namespace flotilla {
 
 /// The images of a data set, in order: one text with all paths and 16 bytes for each image.
@@ -29,7 +31,7 @@ struct ImageList {
   std::vector<Entry> entries;
   std::string description;  ///< "1803 images of /data/train.txt, paths from /data/train (…)"
 
-  std::string left_out{};  ///< LeftOut::text()
+  LeftOut left_out{};
 
   std::int64_t size() const { return std::ssize(entries); }
   std::string_view written(std::int64_t i) const;  ///< The path as the list has it.

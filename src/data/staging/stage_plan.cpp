@@ -17,6 +17,7 @@
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/images/image_dataset.hpp"
+#include "src/data/left_out.hpp"
 #include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/checksum.hpp"
@@ -34,6 +35,7 @@ struct Originals {
   std::set<std::string> files;
   std::set<std::string> may_be_missing;
   std::set<std::string> folders;
+  LeftOut left_out;
 };
 
 std::string normal(const std::string& path) {
@@ -58,6 +60,7 @@ std::set<std::string> as_set(const std::vector<std::string>& paths) {
 void add_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
                 Originals& originals) {
   const ImageList list = list_images(data, source, classes, {.training = training});
+  originals.left_out.add(list.left_out);
   if (!list.is_file()) originals.folders.insert(list.root);
   for (const ImageList::Part& part : list.parts) {
     originals.folders.insert(part.root);
@@ -80,12 +83,12 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
   if (data.kind == DataKind::idx) {
     originals.files.insert({source.images, source.labels});
   } else if (data.has_arrays() || data.kind == DataKind::cifar) {
-    originals.files.merge(as_set(array_files(data, source, training)));
+    originals.files.merge(as_set(array_files(data, source, training, &originals.left_out)));
   } else if (data.has_clicks()) {
-    originals.files.merge(as_set(find_data_files(source.path)));
+    originals.files.merge(as_set(find_data_files(source.path, {}, &originals.left_out)));
   } else {
     require(data.has_images(), "no files of data.kind \"", data.kind, "\"");
-    const std::vector<std::string> shards = find_shards(data, source);
+    const std::vector<std::string> shards = find_shards(data, source, &originals.left_out);
     for (const std::string& shard : shards) originals.may_be_missing.insert(index_path(shard));
     originals.files.merge(as_set(shards));
     if (shards.empty()) add_images(data, source, classes, training, originals);
@@ -169,10 +172,6 @@ std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig
 }
 
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
-  if (data.stage_to.find_first_of("*?[{") != std::string::npos)
-    throw UserError(cat(
-        "data.stage_to = ", data.stage_to,
-        " has one of the characters \"*?[{\", which have a meaning in paths of data; choose another name"));
   Originals originals;
   add_source(data, data.train, classes, true, originals);
   beat();
@@ -185,6 +184,7 @@ StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::
   std::set<std::string> all = needed;
   for (const std::string& path : originals.may_be_missing) all.insert(normal_file(path));
   plan.folders.assign(folders.begin(), folders.end());
+  plan.left_out = originals.left_out.text();
   for (const std::string& path : all) {
     if (plan.files.size() % files_between_beats == 0) beat();
     StagedFile file{.path = path};
