@@ -19,6 +19,7 @@ SmallMessages::~SmallMessages() {
 }
 
 void SmallMessages::send_bytes(std::span<const std::byte> bytes, int to, int tag) {
+  ++sent_to_[static_cast<std::size_t>(to)];
   Sent& message = sent_.emplace_back(Sent{.content = {bytes.begin(), bytes.end()}});
   check(MPI_Isend(message.content.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag,
                   NativeHandle::of(ranks_), &message.request),
@@ -35,7 +36,22 @@ int SmallMessages::receive_bytes(std::span<std::byte> bytes, int tag) {
   const int from = status.MPI_SOURCE;
   check(MPI_Recv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, tag, comm, MPI_STATUS_IGNORE),
         "MPI_Recv");
+  ++received_;
   return from;
+}
+
+void SmallMessages::receive_rest() {
+  const MPI_Comm comm = NativeHandle::of(ranks_);
+  std::int64_t expected = 0;
+  check(MPI_Reduce_scatter_block(sent_to_.data(), &expected, 1, MPI_INT64_T, MPI_SUM, comm),
+        "MPI_Reduce_scatter_block");
+  std::vector<std::byte> unread(largest);
+  for (; received_ < expected; ++received_)
+    check(MPI_Recv(unread.data(), static_cast<int>(largest), MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comm,
+                   MPI_STATUS_IGNORE),
+          "MPI_Recv");
+  for (Sent& message : sent_) check(MPI_Wait(&message.request, MPI_STATUS_IGNORE), "MPI_Wait");
+  sent_.clear();
 }
 
 void SmallMessages::release_sent() {

@@ -19,13 +19,15 @@
 
 namespace flotilla::mpi {
 
-/// Messages of fixed size between ranks, of which no rank ever waits for one: trivially copyable values below
-/// 4 KB, the least that MPI libraries send without waiting for the receiver. One thread at a time. Private to
-/// mpi/.
+/// Messages of fixed size between ranks, of which no rank waits for one before the end: trivially copyable
+/// values below 4 KB, the least that MPI libraries send without waiting for the receiver. One thread at a
+/// time. Private to mpi/.
 class SmallMessages {
  public:
+  static constexpr std::size_t largest = 3999;  ///< bytes
   /// @param ranks must outlive this
-  explicit SmallMessages(const Communicator& ranks) : ranks_(ranks) {}
+  explicit SmallMessages(const Communicator& ranks)
+      : ranks_(ranks), sent_to_(static_cast<std::size_t>(ranks.size())) {}
   SmallMessages(const SmallMessages&) = delete;
   SmallMessages& operator=(const SmallMessages&) = delete;
   /// Waits for nothing: the memory of messages that are still under way stays until the process ends.
@@ -34,7 +36,7 @@ class SmallMessages {
   /// Returns at once. A message to a rank that has ended stays in memory.
   template <class T>
   void send(const T& value, int to, int tag) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) < 4000);
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= largest);
     send_bytes(std::as_bytes(std::span(&value, 1)), to, tag);
   }
   /// The next message of that tag, if one has come: its sender and content.
@@ -46,6 +48,9 @@ class SmallMessages {
   }
   /// Frees the memory of messages that were sent, and lets MPI progress the others.
   void release_sent();
+  /// Collective, when no rank sends any more. Receives what is still under way: MPI may give the next
+  /// communicator the context of this one, where a message left behind would arrive.
+  void receive_rest();
 
  private:
   struct Sent {
@@ -58,6 +63,8 @@ class SmallMessages {
 
   const Communicator& ranks_;
   std::deque<Sent> sent_;
+  std::vector<std::int64_t> sent_to_;  ///< Messages to each rank
+  std::int64_t received_ = 0;
 };
 
 /// Compares the collective calls of all ranks once one of them has waited for a second: that rank notifies

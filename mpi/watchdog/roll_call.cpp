@@ -116,6 +116,10 @@ void RollCall::answer(const Presence& mine) {
   impl_->mismatches.poll(mine.quiet_s);
 }
 
+void RollCall::receive_rest() {
+  impl_->messages.receive_rest();
+}
+
 const std::string& RollCall::mismatch() const {
   return impl_->mismatches.finding();
 }

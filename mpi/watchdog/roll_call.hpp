@@ -44,6 +44,9 @@ class RollCall {
   void set_time(double now_s);
   /// Answers the ranks that asked since the last call, and receives answers.
   void answer(const Presence& mine);
+  /// Collective, when no rank calls or answers any more, and before another communicator is made: receives
+  /// what is under way (SmallMessages::receive_rest()).
+  void receive_rest();
   /// Asks all other ranks but those with an answer outstanding. Returns at once.
   void call(const Presence& mine);
   /// As call(), then answers and receives for at most `patience_s`; for half a second where all answer,

@@ -286,6 +286,7 @@ void Watchdog::stop() {
   }
   impl_->wake.notify_one();
   impl_->thread.join();
+  if (impl_->roll_call) impl_->roll_call->receive_rest();
   impl_.reset();
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "mpi/core/native.hpp"
 #include "mpi/watchdog/roll_call.hpp"
 
 // On 1, 2 and 4 ranks.
@@ -52,6 +53,26 @@ std::string ask(const Communicator& world, int asking, const Presence& mine, int
   }
   world.barrier();  // no rank frees its communicator while others use it
   return text;
+}
+
+TEST(RollCall, LeavesNoMessageToTheNextCommunicator) {
+  const auto world = Communicator::world();
+  for (int turn = 0; turn < 3; ++turn) {
+    RollCall call(world, hosts_of(world));
+    // The question is sent when the other ranks are at the end.
+    if (world.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      call.call(presence("computing", 1));
+    }
+    call.receive_rest();
+  }
+  world.barrier();
+
+  const Communicator next = world.collective_clone();
+  int waiting = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, NativeHandle::of(next), &waiting, MPI_STATUS_IGNORE);
+
+  EXPECT_EQ(waiting, 0);
 }
 
 TEST(RollCall, FindsAllInTheSamePlace) {

@@ -9,7 +9,7 @@
 
 #include "src/data/arrays/array.hpp"
 #include "src/data/dataset.hpp"
-#include "src/data/left_out.hpp"
+#include "src/data/find_data_files.hpp"
 #include "src/files/file.hpp"
 
 namespace flotilla {

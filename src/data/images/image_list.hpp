@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/data/left_out.hpp"
+#include "src/data/find_data_files.hpp"
 
 namespace flotilla {
 

@@ -17,7 +17,6 @@
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/images/image_dataset.hpp"
-#include "src/data/left_out.hpp"
 #include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/checksum.hpp"
