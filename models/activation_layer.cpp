@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/activation_layer.hpp"
-
 #include <utility>
 
-#include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
 ActivationLayer::ActivationLayer(const Building& network, std::string name, const ElementwiseSpec& spec)
-    : name_(std::move(name)),
-      offset_(network.parameters.layout().size()),
-      plan_(network.device.layers().elementwise(spec)),
-      shape_(spec.input) {
-  network.memory.keep(shape_, y_);
-  network.memory.plan_gradient(shape_, dy_);
+    : Layer(network, std::move(name), spec.input), plan_(network.device.layers().elementwise(spec)) {
+  network.memory.keep(spec.input, y_);
+  network.memory.plan_gradient(spec.input, dy_);
 }
 
 const Tensor& ActivationLayer::forward(const Tensor& x, const PassInfo&) {
@@ -26,15 +21,14 @@ const Tensor& ActivationLayer::forward(const Tensor& x, const PassInfo&) {
 
 OutputGradient ActivationLayer::backward(const Tensor& x, OutputGradient dy) {
   const trace::Span span("activation backward");
-  require(dy.more == nullptr, name_, " cannot add two gradients");
-  plan_->backward(x, y_, *dy.first, *dy.first);
+  plan_->backward(x, y_, single(dy), *dy.first);
   return dy;
 }
 
 void ActivationLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {name_ + " forward", "activation", 0.0, [this, &x] { plan_->forward(x, y_); }});
-  operations.backward.push_back({name_ + " backward", "activation", 0.0, [this, &x] {
+      {name() + " forward", "activation", 0.0, [this, &x] { plan_->forward(x, y_); }});
+  operations.backward.push_back({name() + " backward", "activation", 0.0, [this, &x] {
                                    Tensor& dy = ActivationMemory::view(dy_, 0);
                                    plan_->backward(x, y_, dy, dy);
                                  }});
@@ -46,7 +40,7 @@ LayerKind kind_of(Activation activation) {
       .usage = word_of(activation),
       .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
         return std::make_unique<ActivationLayer>(
-            builder.building(), layer.name,
+            builder.building(layer), layer.name,
             ElementwiseSpec{.input = builder.batch_of(layer.input), .function = layer.kind->activation});
       },
       .graph = [](GraphWalk& walk, const std::string& x,

@@ -47,8 +47,8 @@ class ActivationMemory {
   /// The tensor that take() would return for this slot, which stays free: for benchmarks.
   static Tensor& view(Gradient& gradient, std::size_t slot) { return gradient.views_[slot]; }
 
-  /// Counts tensors that lie in shared slots only because they are computed again in backward.
-  void note_recomputed(const Shape& shape, int tensors) { recomputed_ += tensors * floats_of(shape); }
+  /// Counts a tensor that lies in a shared slot only because it is computed again in backward.
+  void note_recomputed(const Shape& shape) { recomputed_ += floats_of(shape); }
   /// A tensor that lies in the one slot that is shared without recomputation as well.
   void note_shared_anyway(const Shape& shape) { shared_anyway_ = std::max(shared_anyway_, floats_of(shape)); }
   bool recomputes() const { return recomputed_ > 0; }

@@ -4,108 +4,175 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer_list.hpp"
-#include "models/norm.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// Batch normalisation of images (N,C,H,W) or rows (N,C), and ReLU where `relu` says so. Tensors as Norm's.
-class BatchNormLayer : public Layer {
- public:
-  struct Spec {
-    Shape input;
-    bool relu = false;
-    bool accumulate = false;
-    WorkerExchange* exchange = nullptr;
-  };
-  BatchNormLayer(const Building& network, std::string name, const Spec& spec);
-
-  std::string_view name() const override { return name_; }
-  const Shape& output_shape() const override { return shape_; }
-  void bind(const Arenas& arenas) override { norm_.bind(arenas); }
-  const Tensor& forward(const Tensor& x, const PassInfo& info) override;
-  OutputGradient backward(const Tensor& x, OutputGradient dy) override;
-  void time_alone(const Tensor& x, TimedOperations& operations) override;
-  std::int64_t first_offset() const override { return offset_; }
-
- private:
-  void normalise(const Tensor& x, Pass pass);
-  void differentiate(const Tensor& x, Tensor& dy);
-
-  std::string name_;
-  Shape shape_;
-  std::int64_t offset_;
-  Norm norm_;
-  Tensor y_;
-  ActivationMemory::Gradient dy_;  ///< To time backward alone
-};
+/// Each half starts on 64 bytes.
+std::size_t rounded(std::int64_t channels) {
+  constexpr std::int64_t unit = ArenaLayout::alignment;
+  return static_cast<std::size_t>((channels + unit - 1) / unit * unit);
+}
 
 /// Rows are images of one pixel, which lies alike in every layout.
 Shape image_of(const Shape& shape) {
   return shape.rank() == 4 ? shape : Shape{shape[0], shape[1], 1, 1};
 }
 
+}  // namespace
+
+Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec& spec,
+           WorkerExchange* exchange)
+    : device_(network.device),
+      plan_(device_.layers().batch_norm(spec)),
+      exchange_(exchange),
+      local_count_(spec.input.size() / spec.input[1]),
+      accumulate_(spec.accumulate) {
+  using Kind = Initializer::Kind;
+  const Shape shape{spec.input[1]};
+  const auto tensor = [&](const char* ending, Kind kind) {
+    return NamedTensor{.name = name + ending,
+                       .shape = shape,
+                       .kind = ParameterKind::batch_norm,
+                       .initializer = {.kind = kind}};
+  };
+  parameters_.first = network.parameters.add(tensor(".weight", Kind::ones));
+  parameters_.second = network.parameters.add(tensor(".bias", Kind::zeros));
+  statistics_.first = network.statistics.add(tensor(".running_mean", Kind::zeros));
+  statistics_.second = network.statistics.add(tensor(".running_var", Kind::ones));
+  if (network.memory.purpose() == Purpose::inference) return;
+
+  const std::size_t half = rounded(spec.input[1]);
+  const auto channels = static_cast<std::size_t>(spec.input[1]);
+  memory_ = device_.memory().allocate(half * 4);
+  batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
+  sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
+  if (exchange_ != nullptr) exchange_->reserve(2 * half);
+}
+
+void Norm::bind(const Arenas& arenas) {
+  weights_ = parameters_.in<const float>(arenas.parameters);
+  gradients_ = parameters_.in(arenas.gradients);
+  running_ = statistics_.in<const float>(arenas.statistics);
+  step_ = statistics_.in(arenas.step_statistics);
+  fixed_ = arenas.fixed_statistics != nullptr && arenas.fixed_statistics->contains(statistics_.first.offset);
+}
+
+void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass) {
+  if (pass == Pass::inference || fixed_) return plan_->normalise(x, residual, weights_, running_, y);
+  if (pass == Pass::replay) return plan_->normalise(x, residual, weights_, batch_, y);
+  const RunningStatistics running{step_, statistics_momentum};
+  if (exchange_ == nullptr) {
+    plan_->forward(x, residual, weights_, batch_, running, y);
+  } else {
+    plan_->statistics(x, batch_);
+    const DeviceSpan<float> moments = memory_.span().subspan(0, memory_.size() / 2);
+    device_.flat().combine_moments(exchange_->all_gather(moments), local_count_, moments);
+    plan_->normalise(x, residual, weights_, batch_, y);
+    update_running_statistics(device_.flat(), batch_, local_count_ * workers(), running);
+  }
+}
+
+void Norm::backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
+                    Tensor* dresidual) {
+  if (exchange_ == nullptr && !fixed_)
+    plan_->backward(x, y, weights_, batch_, dy, more_dy, gradients_, dx, dresidual);
+  else
+    backward_in_halves(x, y, dy, more_dy, dx, dresidual);
+}
+
+void Norm::backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
+                              Tensor& dx, Tensor* dresidual) {
+  plan_->backward_sums(x, y, weights_, used(), dy, more_dy, dresidual, sums_);
+  // The gradients are this worker's part, as every gradient; only dx needs the sums over all.
+  const auto put = [this](DeviceSpan<const float> from, DeviceSpan<float> to) {
+    if (accumulate_) {
+      device_.flat().axpy(1.0F, from, to);
+    } else {
+      device_.flat().copy(from, to);
+    }
+  };
+  put(sums_.first, gradients_.first);
+  put(sums_.second, gradients_.second);
+  if (fixed_) {  // Statistics that do not depend on x: dx = scale / √(variance + ε) · dz
+    device_.flat().fill(sums_.first, 0.0F);
+    device_.flat().fill(sums_.second, 0.0F);
+  } else {
+    const DeviceSpan<float> sums = memory_.span().subspan(memory_.size() / 2, memory_.size() / 2);
+    device_.flat().sum_rows(exchange_->all_gather(sums), sums);
+  }
+  plan_->backward_data(x, weights_, used(), sums_, static_cast<double>(local_count_ * workers()),
+                       dresidual == nullptr ? dy : *dresidual, dx);
+}
+
 BatchNormLayer::BatchNormLayer(const Building& network, std::string name, const Spec& spec)
-    : name_(std::move(name)),
-      shape_(spec.input),
-      offset_(network.parameters.layout().size()),
-      norm_(network, name_,
-            {.input = image_of(shape_),
-             .after = spec.relu ? AfterNorm::relu : AfterNorm::nothing,
-             .accumulate = spec.accumulate},
+    : Layer(network, std::move(name), spec.input),
+      memory_(network.memory),
+      after_(spec.after),
+      norm_(network, this->name(),
+            {.input = image_of(spec.input), .after = spec.after, .accumulate = spec.accumulate},
             spec.exchange) {
-  network.memory.keep(shape_, y_);
-  network.memory.plan_gradient(shape_, dy_);
-}
-
-void BatchNormLayer::normalise(const Tensor& x, Pass pass) {
-  const trace::Span span("batch norm forward");
-  if (shape_.rank() == 4) return norm_.forward(x, nullptr, y_, pass);
-  Tensor y = plain_view(y_, image_of(shape_));
-  norm_.forward(plain_view(x, image_of(shape_)), nullptr, y, pass);
-}
-
-void BatchNormLayer::differentiate(const Tensor& x, Tensor& dy) {
-  const trace::Span span("batch norm backward");
-  if (shape_.rank() == 4) return norm_.backward(x, y_, dy, nullptr, dy, nullptr);
-  Tensor gradient = plain_view(dy, image_of(shape_));
-  norm_.backward(plain_view(x, image_of(shape_)), plain_view(y_, image_of(shape_)), gradient, nullptr,
-                 gradient, nullptr);
+  network.place(spec.input, y_);
+  memory_.plan_gradient(spec.input, dx_);
 }
 
 const Tensor& BatchNormLayer::forward(const Tensor& x, const PassInfo& info) {
-  normalise(x, info.pass);
+  const trace::Span span("batch norm forward");
+  if (output_shape().rank() == 4) {
+    norm_.forward(x, residual_, y_, info.pass);
+  } else {
+    Tensor y = plain_view(y_, image_of(output_shape()));
+    norm_.forward(plain_view(x, image_of(output_shape())), nullptr, y, info.pass);
+  }
   return y_;
 }
 
+void BatchNormLayer::differentiate(const Tensor& x, Tensor& dy) {
+  const Shape image = image_of(output_shape());
+  if (output_shape().rank() == 4) return norm_.backward(x, y_, dy, nullptr, dy, nullptr);
+  Tensor gradient = plain_view(dy, image);
+  norm_.backward(plain_view(x, image), plain_view(y_, image), gradient, nullptr, gradient, nullptr);
+}
+
 OutputGradient BatchNormLayer::backward(const Tensor& x, OutputGradient dy) {
-  require(dy.more == nullptr, name_, " cannot add two gradients");
-  differentiate(x, *dy.first);
-  return dy;
+  const trace::Span span("batch norm backward");
+  if (after_ != AfterNorm::add_relu) {
+    differentiate(x, single(dy));
+    return dy;
+  }
+  // dy becomes the gradient of the residual.
+  Tensor& dx = memory_.take(dx_);
+  norm_.backward(x, y_, *dy.first, dy.more, dx, dy.first);
+  if (dy.more != nullptr) memory_.give_back(*dy.more);
+  return {.first = &dx, .more = dy.first};
 }
 
 void BatchNormLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {name_ + " forward", "batch norm forward", 0.0, [this, &x] { normalise(x, Pass::training); }});
-  operations.backward.push_back({name_ + " backward", "batch norm backward", 0.0,
-                                 [this, &x] { differentiate(x, ActivationMemory::view(dy_, 0)); }});
+      {name() + " forward", "batch norm forward", 0.0, [this, &x] { forward(x, Pass::training); }});
+  operations.backward.push_back({name() + " backward", "batch norm backward", 0.0, [this, &x] {
+                                   Tensor& dx = ActivationMemory::view(dx_, 0);
+                                   if (after_ != AfterNorm::add_relu) return differentiate(x, dx);
+                                   Tensor& dy = ActivationMemory::view(dx_, 1);
+                                   norm_.backward(x, y_, dy, &ActivationMemory::view(dx_, 2), dx, &dy);
+                                 }});
 }
 
-}  // namespace
-
-std::unique_ptr<Layer> make_batch_norm(const LayerBuilder& builder, const std::string& name,
-                                       const Shape& input, bool relu) {
+std::unique_ptr<BatchNormLayer> make_batch_norm(const LayerBuilder& builder, const PlannedLayer& layer,
+                                                AfterNorm after) {
   const LayerUse& use = builder.use();
+  const Shape input = builder.batch_of(layer.input);
   const std::int64_t workers = use.exchange == nullptr ? 1 : use.exchange->workers();
   if (use.purpose == Purpose::training && input.size() / input[1] * workers < 2)
-    throw UserError(cat("the batch norm of layer ", name,
+    throw UserError(cat("the batch norm of layer ", layer.name,
                         " gets a single value per channel, of images or rows ", input.text(),
-                        " (batch first): give a larger batch"));
+                        " (batch first): give a larger batch", input.rank() == 4 ? " or larger images" : ""));
   return std::make_unique<BatchNormLayer>(
-      builder.building(), name,
+      builder.building(layer), layer.name,
       BatchNormLayer::Spec{
-          .input = input, .relu = relu, .accumulate = use.accumulate, .exchange = use.exchange});
+          .input = input, .after = after, .accumulate = use.accumulate, .exchange = use.exchange});
 }
 
 const LayerKind batch_norm_kind = {
@@ -117,8 +184,8 @@ const LayerKind batch_norm_kind = {
           layer.parameters = 2 * site.shape[0];
         },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
-      const bool relu = builder.takes(Activation::relu);
-      return make_batch_norm(builder, layer.name, builder.batch_of(layer.input), relu);
+      const bool relu = builder.plan().take_if(Activation::relu);
+      return make_batch_norm(builder, layer, relu ? AfterNorm::relu : AfterNorm::nothing);
     },
     .graph = [](GraphWalk& walk, const std::string& x,
                 const PlannedLayer& layer) { return walk.graph().batch_norm(x, layer.name); }};

@@ -1,46 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/conv_layer.hpp"
-
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
-Slice add_conv_weight(const Building& network, const std::string& name, const Conv2dSpec& spec,
-                      const Initializer& initializer, const Conv2d& plan) {
+ConvLayer::ConvLayer(const Building& network, std::string name, const Conv2dSpec& spec,
+                     const Initializer& initializer)
+    : Layer(network, std::move(name), flotilla::output_shape(spec)),
+      memory_(network.memory),
+      plan_(network.device.layers().conv2d(spec)),
+      bias_(spec.bias),
+      input_gradient_(spec.input_gradient) {
+  const Conv2d* plan = plan_.get();
   const std::int64_t window = spec.kernel * spec.kernel;
-  return network.parameters.add(
-      {.name = name + ".weight",
+  weight_slice_ = network.parameters.add(
+      {.name = this->name() + ".weight",
        .shape = {spec.out_channels, spec.input[1] / spec.groups, spec.kernel, spec.kernel},
        .kind = ParameterKind::weight,
        .initializer = initializer,
        .fan_in = spec.input[1] / spec.groups * window,
        .fan_out = spec.out_channels * window,
-       .stored_size = plan.weight_size(),
-       .from_plain = [&plan](auto plain, auto stored) { plan.weight_from_plain(plain, stored); },
-       .to_plain = [&plan](auto stored, auto plain) { plan.weight_to_plain(stored, plain); }});
-}
-
-ConvLayer::ConvLayer(const Building& network, std::string name, const Conv2dSpec& spec,
-                     const Initializer& initializer)
-    : name_(std::move(name)),
-      memory_(network.memory),
-      plan_(network.device.layers().conv2d(spec)),
-      shape_(plan_->output_shape()),
-      flop_(static_cast<double>(plan_->flops())),
-      bias_(spec.bias),
-      input_gradient_(spec.input_gradient),
-      weight_slice_(add_conv_weight(network, name_, spec, initializer, *plan_)) {
+       .stored_size = plan->weight_size(),
+       .from_plain = [plan](auto plain, auto stored) { plan->weight_from_plain(plain, stored); },
+       .to_plain = [plan](auto stored, auto plain) { plan->weight_to_plain(stored, plain); }});
   if (bias_)
-    bias_slice_ = network.parameters.add({.name = name_ + ".bias",
+    bias_slice_ = network.parameters.add({.name = this->name() + ".bias",
                                           .shape = {spec.out_channels},
                                           .kind = ParameterKind::bias,
                                           .initializer = {.kind = Initializer::Kind::zeros}});
-  memory_.keep(shape_, y_);
-  memory_.plan_gradient(shape_, dy_);
+  network.place(output_shape(), y_);
+  memory_.plan_gradient(output_shape(), dy_);
   if (input_gradient_) memory_.plan_gradient(spec.input, dx_);
 }
 
@@ -57,10 +50,9 @@ const Tensor& ConvLayer::forward(const Tensor& x, const PassInfo&) {
 }
 
 OutputGradient ConvLayer::backward(const Tensor& x, OutputGradient dy) {
-  require(dy.more == nullptr, name_, " cannot add two gradients");
   {
     const trace::Span span("convolution backward weights");
-    plan_->backward_weights(x, *dy.first, gradients_);
+    plan_->backward_weights(x, single(dy), gradients_);
   }
   Tensor* dx = nullptr;
   if (input_gradient_) {
@@ -74,13 +66,14 @@ OutputGradient ConvLayer::backward(const Tensor& x, OutputGradient dy) {
 
 void ConvLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   const auto dy = [this]() -> Tensor& { return ActivationMemory::view(dy_, 0); };
+  const auto flop = static_cast<double>(plan_->flops());
   operations.forward.push_back(
-      {name_ + " forward", "convolution forward", flop_, [this, &x] { plan_->forward(x, weights_, y_); }});
+      {name() + " forward", "convolution forward", flop, [this, &x] { plan_->forward(x, weights_, y_); }});
   if (input_gradient_)
-    operations.backward.push_back({name_ + " backward data", "convolution backward data", flop_, [this, dy] {
+    operations.backward.push_back({name() + " backward data", "convolution backward data", flop, [this, dy] {
                                      plan_->backward_data(dy(), weights_, ActivationMemory::view(dx_, 1));
                                    }});
-  operations.backward.push_back({name_ + " backward weights", "convolution backward weights", flop_,
+  operations.backward.push_back({name() + " backward weights", "convolution backward weights", flop,
                                  [this, &x, dy] { plan_->backward_weights(x, dy(), gradients_); }});
 }
 
@@ -116,13 +109,15 @@ const LayerKind conv_kind = {
           layer.parameters =
               given.outputs * (site.shape[0] * given.kernel * given.kernel + (given.bias ? 1 : 0));
           const Shape convolved = output_shape(spec_of(layer, site.batch()));
+          layer.multiplications = convolved.size() * site.shape[0] * given.kernel * given.kernel;
           site.shape = {convolved[1], convolved[2], convolved[3]};
         },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
       Conv2dSpec spec = spec_of(layer, builder.batch_of(layer.input));
       spec.accumulate = builder.use().accumulate;
-      spec.input_gradient = !builder.is_first();
-      return std::make_unique<ConvLayer>(builder.building(), layer.name, spec, builder.use().initializer);
+      spec.input_gradient = !builder.needs_no_input_gradient();
+      return std::make_unique<ConvLayer>(builder.building(layer), layer.name, spec,
+                                         builder.initializer(layer));
     },
     .graph =
         [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/dropout_layer.hpp"
+#include <utility>
 
-#include "kernels/error.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
 DropoutLayer::DropoutLayer(const Building& network, std::string name, const DropoutSpec& spec)
-    : name_(std::move(name)),
-      shape_(spec.input),
-      offset_(network.parameters.layout().size()),
-      rows_{shape_[0], shape_.size() / shape_[0]},
+    : Layer(network, std::move(name), spec.input),
+      rows_{spec.input[0], spec.input.size() / spec.input[0]},
       plan_(network.device.layers().dropout(
           {.input = rows_, .probability = spec.probability, .seed = spec.seed, .layer = spec.layer})) {
-  if (network.memory.purpose() == Purpose::training) network.memory.keep(shape_, y_);
+  if (network.memory.purpose() == Purpose::training) network.memory.keep(spec.input, y_);
 }
 
 void DropoutLayer::mask(const Tensor& x) {
@@ -29,15 +27,14 @@ const Tensor& DropoutLayer::forward(const Tensor& x, const PassInfo& info) {
 }
 
 OutputGradient DropoutLayer::backward(const Tensor&, OutputGradient dy) {
-  require(dy.more == nullptr, name_, " cannot add two gradients");
-  Tensor rows = plain_view(*dy.first, rows_);
+  Tensor rows = plain_view(single(dy), rows_);
   plan_->backward(draw_, rows, rows);
   return dy;
 }
 
 void DropoutLayer::time_alone(const Tensor& x, TimedOperations& operations) {
-  operations.forward.push_back({name_ + " forward", "dropout", 0.0, [this, &x] { mask(x); }});
-  operations.backward.push_back({name_ + " backward", "dropout", 0.0, [this] { mask(y_); }});
+  operations.forward.push_back({name() + " forward", "dropout", 0.0, [this, &x] { mask(x); }});
+  operations.backward.push_back({name() + " backward", "dropout", 0.0, [this] { mask(y_); }});
 }
 
 const LayerKind dropout_kind = {
@@ -46,7 +43,7 @@ const LayerKind dropout_kind = {
     .read = [](ArgumentReader& reader, LayerArguments& layer) { layer.probability = reader.share(); },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
       return std::make_unique<DropoutLayer>(
-          builder.building(), layer.name,
+          builder.building(layer), layer.name,
           DropoutSpec{.input = builder.batch_of(layer.input),
                       .probability = static_cast<float>(layer.arguments.probability),
                       .seed = builder.use().seed,

@@ -13,23 +13,15 @@ namespace {
 class FlattenLayer : public Layer {
  public:
   FlattenLayer(const Building& network, std::string name, const Shape& input);
-
-  std::string_view name() const override { return name_; }
-  const Shape& output_shape() const override { return shape_; }
-  void bind(const Arenas&) override {}
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor&, TimedOperations&) override {}
-  std::int64_t first_offset() const override { return offset_; }
 
   /// The place in plain order (C,H,W) of each value of a row.
   const std::vector<std::int64_t>& order() const { return order_; }
 
  private:
-  std::string name_;
   ActivationMemory& memory_;
-  std::int64_t offset_;
-  Shape shape_;
   std::vector<std::int64_t> order_;
   Tensor y_;
   ActivationMemory::Gradient dx_;
@@ -57,22 +49,19 @@ std::vector<std::int64_t> order_of_images(Device& device, const Shape& shape) {
 }
 
 FlattenLayer::FlattenLayer(const Building& network, std::string name, const Shape& input)
-    : name_(std::move(name)),
+    : Layer(network, std::move(name), {input[0], input.size() / input[0]}),
       memory_(network.memory),
-      offset_(network.parameters.layout().size()),
-      shape_{input[0], input.size() / input[0]},
       order_(order_of_images(network.device, input)) {
   memory_.plan_gradient(input, dx_);
 }
 
 const Tensor& FlattenLayer::forward(const Tensor& x, const PassInfo&) {
-  y_ = plain_view(x, shape_);
+  y_ = plain_view(x, output_shape());
   return y_;
 }
 
 OutputGradient FlattenLayer::backward(const Tensor&, OutputGradient dy) {
-  require(dy.more == nullptr, name_, " cannot add two gradients");
-  return {.first = &memory_.same_slot(*dy.first, dx_)};
+  return {.first = &memory_.same_slot(single(dy), dx_)};
 }
 
 }  // namespace
@@ -86,7 +75,7 @@ const LayerKind flatten_kind = {
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
       if (layer.input.rank() < 3 || builder.is_first()) return nullptr;
       auto made =
-          std::make_unique<FlattenLayer>(builder.building(), layer.name, builder.batch_of(layer.input));
+          std::make_unique<FlattenLayer>(builder.building(layer), layer.name, builder.batch_of(layer.input));
       builder.order() = made->order();
       return made;
     },

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.hpp"
@@ -26,7 +27,8 @@ inline float statistics_decay(std::int64_t micro_steps) {
   return decay;
 }
 
-enum class Pass { training, inference };
+/// replay computes the outputs of the last training pass again, and changes nothing else.
+enum class Pass { training, inference, replay };
 
 /// The kind and number of a forward pass.
 struct PassInfo {
@@ -82,12 +84,22 @@ struct TimedOperations {
   std::vector<TimedOperation> backward;
 };
 
+/// A slot of ActivationMemory::share that holds a layer's output instead of memory of its own.
+struct SharedOutput {
+  std::size_t slot = 0;
+  bool recomputed = false;  ///< Backward computes the output again; without recomputation it would be kept
+};
+
 /// The parts of a network that the constructor of a layer uses.
 struct Building {
   Device& device;
   TensorSet& parameters;
   TensorSet& statistics;
   ActivationMemory& memory;
+  std::optional<SharedOutput> shared{};  ///< The output of the layer to be made; empty: it is kept
+
+  /// Memory for the output of a layer that may lie in a shared slot.
+  void place(const Shape& shape, Tensor& output) const;
 };
 
 /// One operation of a network with its parameters, activations and plans, for one batch size. It adds its
@@ -95,18 +107,28 @@ struct Building {
 /// bind().
 class Layer {
  public:
-  Layer() = default;
+  /// @param name the start of its tensors' names: "fc1"  @param output the shape of what forward() returns
+  Layer(const Building& network, std::string name, const Shape& output)
+      : Layer(std::move(name), output, network.parameters.layout().size()) {}
+  /// For a layer made of others. @param first_offset that of the one among them that was made first
+  Layer(std::string name, const Shape& output, std::int64_t first_offset)
+      : name_(std::move(name)), output_shape_(output), first_offset_(first_offset) {}
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
   virtual ~Layer() = default;
-  virtual std::string_view name() const = 0;  ///< "fc1": the start of its tensors' names
-  virtual const Shape& output_shape() const = 0;
-  virtual void bind(const Arenas& arenas) = 0;
+
+  const std::string& name() const { return name_; }
+  const Shape& output_shape() const { return output_shape_; }
+  /// Offset of the layer's first parameter in the arena; without parameters, of the next layer's.
+  std::int64_t first_offset() const { return first_offset_; }
+
+  /// To be overridden by layers with parameters or statistics.
+  virtual void bind(const Arenas& /*arenas*/) {}
   /// The layout in which a network's first layer takes its batch; null: the device's usual one.
   virtual std::shared_ptr<const Layout> batch_layout() const { return nullptr; }
 
-  virtual const Tensor& forward(const Tensor& x,
-                                const PassInfo& info) = 0;  ///< The result is owned by the layer.
+  /// The result is owned by the layer.
+  virtual const Tensor& forward(const Tensor& x, const PassInfo& info) = 0;
   /// x is the input of forward. dy is scratch afterwards. Writes or adds the gradients of its parameters;
   /// returns the gradient of x, without tensors for a first layer.
   virtual OutputGradient backward(const Tensor& x, OutputGradient dy) = 0;
@@ -115,9 +137,42 @@ class Layer {
 
   /// Whether all values of the last training pass are finite; `y` is its result.
   virtual bool finite(Device& device, const Tensor& y) const { return device.tensors().all_finite(y); }
+  /// Whether backward() takes a gradient in two parts.
+  virtual bool adds_gradients() const { return false; }
 
-  /// Offset of the layer's first parameter in the arena; without parameters, of the next layer's.
-  virtual std::int64_t first_offset() const = 0;
+ protected:
+  /// The only part of a gradient. @throws InternalError where there are two
+  Tensor& single(const OutputGradient& dy) const;
+
+ private:
+  std::string name_;
+  Shape output_shape_;
+  std::int64_t first_offset_;
+};
+
+using LayerRow = std::vector<std::unique_ptr<Layer>>;
+
+/// Layers one after another, and the tensors between them in the last forward pass.
+class Chain {
+ public:
+  Chain() = default;
+  explicit Chain(LayerRow layers) : layers_(std::move(layers)), values_(layers_.size() + 1) {}
+  void append(std::unique_ptr<Layer> layer);
+  const LayerRow& layers() const { return layers_; }
+  bool empty() const { return layers_.empty(); }
+  const Tensor& input(std::size_t layer) const { return *values_[layer]; }
+  const Tensor& output(std::size_t layer) const { return *values_[layer + 1]; }
+  const Tensor& output() const { return *values_.back(); }
+
+  void bind(const Arenas& arenas) const;
+  const Tensor& forward(const Tensor& x, const PassInfo& info);  ///< x itself without layers
+  void replay(std::size_t count);  ///< Computes the outputs of the first `count` layers again
+  OutputGradient backward(OutputGradient dy) const;
+  void time_alone(TimedOperations& operations) const;
+
+ private:
+  LayerRow layers_;
+  std::vector<const Tensor*> values_{nullptr};  ///< The input of the first layer and the output of each
 };
 
 }  // namespace flotilla

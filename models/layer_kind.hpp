@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,25 +24,33 @@ struct LayerArguments {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
   bool bias = true;
-  bool projection = false;                       ///< residual: its shortcut is a convolution and a batch norm
-  double probability = 0.0;                      ///< dropout
-  Activation activation = Activation::identity;  ///< activations
+  bool projection = false;   ///< residual: its shortcut is a convolution and a batch norm that are not listed
+  double probability = 0.0;  ///< dropout
+
+  // For lists that a program makes:
+  std::optional<Initializer> initializer{};  ///< conv, linear; empty: LayerUse::initializer
+  /// residual: the last layer of its body, a batch norm, adds the shortcut and applies the ReLU behind the
+  /// sum.
+  bool fused = false;
+  bool recompute = false;                ///< residual, part: only its output is kept for backward
+  std::optional<SharedOutput> shared{};  ///< conv, batch_norm, pooling
 };
 
 /// A layer of a network's list, before its shapes are known.
 struct ListedLayer {
   const LayerKind* kind;
   LayerArguments arguments{};
-  std::string text;  ///< The layer as a deck writes it
+  std::string text;    ///< The layer as a deck writes it
+  std::string name{};  ///< Of its tensors, behind that of its residual; empty: its place in the list, from 0
 };
 
-/// A layer with its name and shapes, (C,H,W) of an image or (values) of a row.
+/// A layer with its whole name ("5.0", "layer1.0.conv1") and shapes, (C,H,W) of an image or (values) of a
+/// row.
 struct PlannedLayer : ListedLayer {
-  std::string name;  ///< Its place in the list, from 0; in a residual behind that of the residual: "5.0"
   Shape input;
   Shape output{};
   std::int64_t parameters = 0;
-  std::int64_t shortcut_stride = 0;  ///< end: stride of the projection; 0: there is none
+  std::int64_t multiplications = 0;  ///< Of convolutions and linear layers, in a forward pass of one sample
 };
 
 /// Reads the words behind a layer's name. @throws UserError saying what is wrong and how the layer is written
@@ -99,12 +108,21 @@ struct LayerKind {
   Activation activation = Activation::identity;  ///< An activation by itself
 };
 
+/// `shortcut_kind` begins the layers of a residual's shortcut, behind those of its body; `part_kind` begins
+/// layers up to "end" that are one layer of the network. Decks cannot write either.
 extern const LayerKind conv_kind, max_pool_kind, average_pool_kind, global_average_pool_kind, batch_norm_kind,
-    layer_norm_kind, dropout_kind, flatten_kind, linear_kind, residual_kind, end_kind;
+    layer_norm_kind, dropout_kind, flatten_kind, linear_kind, residual_kind, end_kind, shortcut_kind,
+    part_kind;
 
 LayerKind kind_of(Activation activation);
 
-/// All kinds, activations last.
+/// All kinds that decks can write, activations last.
 std::span<const LayerKind* const> layer_kinds();
+
+std::vector<std::string_view> words_in(std::string_view text);
+
+/// The layer of this kind that a text describes ("conv 32 3 padding 1").
+/// @throws UserError what is wrong behind the first word, and how such a layer is written
+ListedLayer read_layer(const LayerKind& kind, const std::string& text);
 
 }  // namespace flotilla

@@ -47,6 +47,27 @@ std::span<const LayerKind* const> layer_kinds() {
   return all;
 }
 
+std::vector<std::string_view> words_in(std::string_view text) {
+  constexpr std::string_view blanks = " \t\n";
+  std::vector<std::string_view> words;
+  for (std::size_t begin = text.find_first_not_of(blanks); begin != text.npos;
+       begin = text.find_first_not_of(blanks, begin)) {
+    const std::size_t end = std::min(text.find_first_of(blanks, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return words;
+}
+
+ListedLayer read_layer(const LayerKind& kind, const std::string& text) {
+  const std::vector<std::string_view> words = words_in(text);
+  ListedLayer layer{.kind = &kind, .text = text};
+  ArgumentReader reader(std::span<const std::string_view>(words).subspan(1), kind.usage);
+  if (kind.read != nullptr) kind.read(reader, layer.arguments);
+  reader.finish();
+  return layer;
+}
+
 std::int64_t ArgumentReader::count(std::int64_t least) {
   const std::string_view word = next();
   const auto value = number_of<std::int64_t>(word);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/layer_list.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -14,39 +15,71 @@ class Planner {
   Planner(const LayerList& list, const Shape& sample) : list_(list), site_{.shape = layer_input(sample)} {}
 
   std::vector<PlannedLayer> plan() {
-    for (const ListedLayer& layer : list_.layers) at_place(planned_.size(), [&] { add(layer); });
-    if (residual_) at_place(*residual_, [] { throw UserError("this residual has no \"end\""); });
-    at_place(planned_.size() - 1, [this] { check_outputs(); });
+    for (at_ = 0; at_ < list_.layers.size(); ++at_) at_place(at_, [&] { add(list_.layers[at_]); });
+    if (part_) at_place(part_->place, [] { throw UserError("this residual has no \"end\""); });
+    at_place(list_.layers.size() - 1, [this] { check_outputs(); });
     return std::move(planned_);
   }
 
  private:
+  /// A residual or part whose end was not met yet.
+  struct Part {
+    std::size_t place = 0;
+    PlannedLayer begin;
+    std::size_t unnamed = 0;      ///< Layers in it that have no names
+    std::optional<Shape> body{};  ///< What the body makes, where the shortcut has layers
+  };
+
   void add(const ListedLayer& layer) {
-    PlannedLayer next{layer, name_of(layer), site_.shape};
+    PlannedLayer next{layer, site_.shape};
+    next.name = name_of(layer);
     if (site_.first && site_.is_image() && !layer.kind->takes_batch)
       throw UserError("the first layer of a network for images must be conv, flatten or linear");
-    if (layer.kind == &residual_kind) begin();
+    if (layer.kind == &residual_kind || layer.kind == &part_kind) begin(next);
+    if (layer.kind == &shortcut_kind) site_.shape = part_->begin.input, part_->body = next.input;
     if (layer.kind == &end_kind) end(next);
     if (layer.kind->plan != nullptr) layer.kind->plan(site_, next);
     next.output = site_.shape;
-    site_.first = false;
+    site_.first = site_.first && layer.kind == &part_kind;
     planned_.push_back(std::move(next));
   }
 
-  void begin() {
-    if (residual_) throw UserError("a residual cannot be in another one: close that with \"end\" before");
-    residual_ = planned_.size();
-    layers_in_it_ = 0;
-    site_.in_residual = true;
+  void begin(const PlannedLayer& next) {
+    if (part_) throw UserError("a residual cannot be in another one: close that with \"end\" before");
+    part_ = {at_, next};
+    site_.in_residual = next.kind == &residual_kind;
   }
 
   void end(PlannedLayer& next) {
-    if (!residual_) throw UserError("there is no \"residual\" to end");
-    if (planned_.size() == *residual_ + 1) throw UserError("there is no layer in this residual");
-    next.input = planned_[*residual_].input;
-    next.arguments.projection = planned_[*residual_].arguments.projection;
-    residual_.reset();
+    if (!part_) throw UserError("there is no \"residual\" to end");
+    if (at_ == part_->place + 1) throw UserError("there is no layer in this residual");
+    if (part_->begin.arguments.projection) project();
+    next.input = part_->begin.input;
+    const Shape from = part_->body ? site_.shape : next.input;
+    site_.shape = part_->body.value_or(site_.shape);
+    if (site_.in_residual && from != site_.shape)
+      throw UserError(
+          cat("the residual begins with ", from.text(), " values and ends with ", site_.shape.text(),
+              ": write \"residual projection\", whose shortcut is a convolution and batch_norm, or "
+              "keep the shape"));
+    part_.reset();
     site_.in_residual = false;
+  }
+
+  /// Adds the shortcut of a projection.
+  void project() {
+    const Shape& from = part_->begin.input;
+    const Shape to = site_.shape;
+    std::int64_t stride = 1;
+    while (windows(from[1], 1, stride, 0) != to[1] || windows(from[2], 1, stride, 0) != to[2])
+      if (++stride > std::max(from[1], from[2]))
+        throw UserError(cat("no stride of a projection makes images ", to.text(), " of ", from.text()));
+    const std::string conv = cat("conv ", to[0], " 1 stride ", stride, " no_bias");
+    for (ListedLayer layer : {read_layer(shortcut_kind, "shortcut"), read_layer(conv_kind, conv),
+                              read_layer(batch_norm_kind, "batch_norm")}) {
+      if (part_->body) layer.name = cat("shortcut.", layer.kind == &conv_kind ? 0 : 1);
+      add(layer);
+    }
   }
 
   void check_outputs() const {
@@ -64,9 +97,10 @@ class Planner {
   }
 
   std::string name_of(const ListedLayer& layer) {
-    if (layer.kind == &end_kind) return cat(count_ - 1);
-    if (residual_) return cat(count_ - 1, ".", layers_in_it_++);
-    return cat(count_++);
+    if (part_ && (layer.kind == &end_kind || layer.kind == &shortcut_kind)) return part_->begin.name;
+    std::size_t& unnamed = site_.in_residual ? part_->unnamed : unnamed_;
+    const std::string name = layer.name.empty() ? cat(unnamed++) : layer.name;
+    return site_.in_residual ? cat(part_->begin.name, ".", name) : name;
   }
 
   /// Calls `plans`, whose UserError gets the place of this layer in front.
@@ -82,9 +116,9 @@ class Planner {
 
   const LayerList& list_;
   LayerSite site_;
-  std::size_t count_ = 0;                ///< Of layers outside residuals
-  std::optional<std::size_t> residual_;  ///< Index of the residual whose end was not met yet
-  std::size_t layers_in_it_ = 0;
+  std::size_t at_ = 0;       ///< Place of the layer at hand in the list
+  std::size_t unnamed_ = 0;  ///< Layers outside residuals that have no names
+  std::optional<Part> part_;
   std::vector<PlannedLayer> planned_;
 };
 
@@ -100,11 +134,10 @@ std::vector<PlannedLayer> plan_layers(const LayerList& list, const Shape& sample
 
 std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<PlannedLayer>& plan,
                                             const LayerUse& use) {
-  const PlannedLayer& first = plan.front();
-  const bool as_image = first.kind == &conv_kind;
-  const Shape& sample = first.input;
-  const Shape input =
-      as_image ? Shape{use.batch, sample[0], sample[1], sample[2]} : Shape{use.batch, sample.size()};
+  const auto first = std::ranges::find_if(plan, [](const auto& layer) { return layer.kind != &part_kind; });
+  const Shape& sample = first->input;
+  const Shape input = first->kind == &conv_kind ? Shape{use.batch, sample[0], sample[1], sample[2]}
+                                                : Shape{use.batch, sample.size()};
   auto network = std::make_unique<Network>(device, NetworkSpec{.input = input,
                                                                .classes = plan.back().output[0],
                                                                .label_smoothing = use.label_smoothing,
@@ -114,26 +147,47 @@ std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<Pl
   return network;
 }
 
+bool PlanReader::take_if(Activation activation) {
+  const bool is_next = has_next() && plan_[next_].kind->activation == activation;
+  if (is_next) ++next_;
+  return is_next;
+}
+
+bool PlanReader::at_end(std::size_t ahead) const {
+  if (next_ + ahead >= plan_.size()) return true;
+  const LayerKind* kind = plan_[next_ + ahead].kind;
+  return kind == &shortcut_kind || kind == &end_kind;
+}
+
 void LayerBuilder::build() {
-  for (at_ = 0; at_ < plan_.size(); ++at_) {
-    const PlannedLayer& next = plan_[at_];
-    if (auto layer = next.kind->make(*this, next)) append(std::move(layer));
-  }
+  for (auto& layer : row()) network_.append(std::move(layer));
   network_.finish();
 }
 
-bool LayerBuilder::takes(Activation activation) {
-  if (at_ + 1 == plan_.size() || plan_[at_ + 1].kind->activation != activation) return false;
-  ++at_;
-  return true;
+LayerRow LayerBuilder::row(bool but_norm) {
+  LayerRow row;
+  LayerRow* const outer = std::exchange(row_, &row);
+  while (!plan_.at_end() && !(but_norm && plan_.at(batch_norm_kind) && plan_.at_end(1))) {
+    const PlannedLayer& layer = plan_.take();
+    if (auto made = layer.kind->make(*this, layer)) append(std::move(made));
+  }
+  row_ = outer;
+  return row;
 }
 
 void LayerBuilder::append(std::unique_ptr<Layer> layer) {
-  if (in_residual_) {
-    body_.push_back(std::move(layer));
-  } else {
-    network_.append(std::move(layer));
-  }
+  row_->push_back(std::move(layer));
+  first_ = false;
+}
+
+Building LayerBuilder::building(const PlannedLayer& layer) const {
+  Building building = network_.building();
+  building.shared = layer.arguments.shared;
+  return building;
+}
+
+const Initializer& LayerBuilder::initializer(const PlannedLayer& layer) const {
+  return layer.arguments.initializer ? *layer.arguments.initializer : use_.initializer;
 }
 
 Shape LayerBuilder::batch_of(const Shape& sample) const {
@@ -142,23 +196,21 @@ Shape LayerBuilder::batch_of(const Shape& sample) const {
   return batch;
 }
 
-std::vector<std::unique_ptr<Layer>> LayerBuilder::end_residual() {
-  in_residual_ = false;
-  return std::exchange(body_, {});
-}
-
 std::string add_layers(GraphBuilder& graph, const std::string& x, const std::vector<PlannedLayer>& plan) {
   return GraphWalk(graph, plan).walk(x);
 }
 
 std::string GraphWalk::walk(std::string x) {
-  for (at_ = 0; at_ < plan_.size(); ++at_) x = plan_[at_].kind->graph(*this, x, plan_[at_]);
+  while (!plan_.at_end()) {
+    const PlannedLayer& layer = plan_.take();
+    x = layer.kind->graph(*this, x, layer);
+  }
   return x;
 }
 
 std::string GraphWalk::take_batch_norm() {
-  if (at_ + 1 == plan_.size() || plan_[at_ + 1].kind != &batch_norm_kind) return {};
-  return plan_[++at_].name;
+  const PlannedLayer* norm = plan_.take_if(batch_norm_kind);
+  return norm == nullptr ? std::string() : norm->name;
 }
 
 }  // namespace flotilla

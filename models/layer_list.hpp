@@ -15,7 +15,7 @@
 
 namespace flotilla {
 
-/// A list of layers as its author wrote it.
+/// A network as a list of layers.
 struct LayerList {
   std::vector<ListedLayer> layers;
   std::vector<std::string> places{};  ///< Of each layer, for messages: "deck.toml:4:3"; empty: unknown
@@ -26,7 +26,8 @@ struct LayerList {
 /// A sample as layers take it: one of two sizes is an image of one channel, (1,H,W).
 Shape layer_input(const Shape& sample);
 
-/// The layers with names and shapes for samples of this shape.
+/// The layers with names and shapes for samples of this shape. A projection of a residual becomes the layers
+/// of its shortcut.
 /// @throws UserError naming the layer that does not fit what comes before or behind it, and its place
 std::vector<PlannedLayer> plan_layers(const LayerList& list, const Shape& sample);
 
@@ -36,14 +37,15 @@ struct LayerUse {
   float label_smoothing = 0.0F;
   std::optional<OutputLoss> loss{};  ///< As NetworkSpec has it
   Purpose purpose = Purpose::training;
-  bool accumulate = false;  ///< backward adds to the gradients (micro-steps)
+  bool accumulate = false;      ///< backward adds to the gradients (micro-steps)
+  bool input_gradient = false;  ///< backward leaves Network::input_gradient()
   WorkerExchange* exchange =
       nullptr;                ///< Null: batch norm of each worker's own batch; must outlive the network
-  Initializer initializer{};  ///< Of weights; biases are zero
+  Initializer initializer{};  ///< Of weights that have none of their own; biases are zero
   std::uint64_t seed = 0;     ///< Of dropout
 };
 
-/// The network of a plan. Tensors are named as torch.nn.Sequential's of these layers: "0.weight".
+/// The network of a plan. Tensors are named after the layers: "0.weight".
 /// @throws UserError if a batch norm would get a single value per channel
 std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<PlannedLayer>& plan,
                                             const LayerUse& use);
@@ -52,63 +54,84 @@ std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<Pl
 /// @returns the name of the logits
 std::string add_layers(GraphBuilder& graph, const std::string& x, const std::vector<PlannedLayer>& plan);
 
+/// Reads a plan from its first layer to its last.
+class PlanReader {
+ public:
+  explicit PlanReader(const std::vector<PlannedLayer>& plan) : plan_(plan) {}
+  const PlannedLayer& take() { return plan_[next_++]; }
+  bool at(const LayerKind& kind) const { return has_next() && plan_[next_].kind == &kind; }
+  /// Takes the next layer if it is of that kind. @returns the layer; null: it is none
+  const PlannedLayer* take_if(const LayerKind& kind) { return at(kind) ? &take() : nullptr; }
+  bool take_if(Activation activation);
+  /// Whether the layers of a body, shortcut or network end here, `ahead` layers further on.
+  bool at_end(std::size_t ahead = 0) const;
+
+ private:
+  bool has_next() const { return next_ < plan_.size(); }
+
+  const std::vector<PlannedLayer>& plan_;
+  std::size_t next_ = 0;
+};
+
 /// Makes the layers of a plan one after another. Functions that have a fused form are made with the layer
 /// before them: an activation with linear, ReLU with batch_norm and with the end of a residual.
 class LayerBuilder {
  public:
   LayerBuilder(Network& network, const std::vector<PlannedLayer>& plan, const LayerUse& use)
-      : network_(network), building_(network.building()), plan_(plan), use_(use) {}
+      : network_(network), plan_(plan), use_(use) {}
   void build();
 
   // For LayerKind::make.
-  const Building& building() const { return building_; }
+  PlanReader& plan() { return plan_; }  ///< At the layer behind the one that is made
   const LayerUse& use() const { return use_; }
-  /// Whether the layer at hand takes the batch, and needs no gradient of its input.
-  bool is_first() const { return network_.layers().empty() && !in_residual_; }
-  /// Whether the next layer is this activation, which then is made with the layer at hand.
-  bool takes(Activation activation);
-  void append(std::unique_ptr<Layer> layer);  ///< In front of the layer at hand
+  Building building(const PlannedLayer& layer) const;
+  const Initializer& initializer(const PlannedLayer& layer) const;
   Shape batch_of(const Shape& sample) const;
+  /// Whether the layer takes the batch.
+  bool is_first() const { return first_; }
+  void begin_residual() { first_ = false; }  ///< The sum needs the gradient of its input
+  bool needs_no_input_gradient() const { return first_ && !use_.input_gradient; }
+  /// The layers up to where at_end() says so, without that; with `but_norm` also without a batch norm there.
+  LayerRow row(bool but_norm = false);
+  void append(std::unique_ptr<Layer> layer);  ///< In front of the layer that is made
+  /// Whether the layer in front takes a gradient in two parts.
+  bool may_split_gradient() const { return !row_->empty() && row_->back()->adds_gradients(); }
   /// The order of the values of a flattened image, for the next linear layer; empty: plain.
   std::vector<std::int64_t>& order() { return order_; }
   std::uint32_t next_dropout() { return dropouts_++; }
-  void begin_residual() { in_residual_ = true; }
-  std::vector<std::unique_ptr<Layer>> end_residual();  ///< The layers since begin_residual()
 
  private:
   Network& network_;
-  Building building_;
-  const std::vector<PlannedLayer>& plan_;
+  PlanReader plan_;
   const LayerUse& use_;
-  std::size_t at_ = 0;
-  bool in_residual_ = false;
-  std::vector<std::unique_ptr<Layer>> body_;  ///< Of the residual at hand
+  LayerRow* row_ = nullptr;  ///< The layers of the innermost row(), so far
+  bool first_ = true;
   std::vector<std::int64_t> order_;
   std::uint32_t dropouts_ = 0;
 };
 
-/// A batch norm of images (N,C,H,W) or rows (N,C), with ReLU behind it where `relu` says so.
-/// @throws UserError if it would get a single value per channel
-std::unique_ptr<Layer> make_batch_norm(const LayerBuilder& builder, const std::string& name,
-                                       const Shape& input, bool relu);
+class BatchNormLayer;
+
+/// The batch norm of a plan. @throws UserError if it would get a single value per channel
+std::unique_ptr<BatchNormLayer> make_batch_norm(const LayerBuilder& builder, const PlannedLayer& layer,
+                                                AfterNorm after);
 
 /// Appends the operators of a plan's layers to an ONNX graph one after another.
 class GraphWalk {
  public:
   GraphWalk(GraphBuilder& graph, const std::vector<PlannedLayer>& plan) : graph_(graph), plan_(plan) {}
+  /// Appends the layers up to where at_end() says so. @returns the name of the last one's output
   std::string walk(std::string x);
 
   // For LayerKind::graph.
   GraphBuilder& graph() { return graph_; }
+  PlanReader& plan() { return plan_; }
   /// The name of the batch norm that is the next layer, which then belongs to the layer at hand; empty: none.
   std::string take_batch_norm();
-  std::string& shortcut() { return shortcut_; }  ///< The input of the residual at hand
 
  private:
   GraphBuilder& graph_;
-  const std::vector<PlannedLayer>& plan_;
-  std::size_t at_ = 0;
-  std::string shortcut_;
+  PlanReader plan_;
 };
 
 }  // namespace flotilla

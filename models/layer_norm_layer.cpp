@@ -13,19 +13,13 @@ namespace {
 class LayerNormLayer : public Layer {
  public:
   LayerNormLayer(const Building& network, std::string name, const LayerNormSpec& spec);
-
-  std::string_view name() const override { return name_; }
-  const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas& arenas) override;
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
-  std::int64_t first_offset() const override { return scale_slice_.offset; }
 
  private:
-  std::string name_;
   std::unique_ptr<LayerNorm> plan_;
-  Shape shape_;
   Slice scale_slice_, shift_slice_;
   ScaleShift weights_;
   ScaleShiftGradients gradients_;
@@ -34,19 +28,18 @@ class LayerNormLayer : public Layer {
 };
 
 LayerNormLayer::LayerNormLayer(const Building& network, std::string name, const LayerNormSpec& spec)
-    : name_(std::move(name)),
-      plan_(network.device.layers().layer_norm(spec)),
-      shape_{spec.rows, spec.columns} {
+    : Layer(network, std::move(name), {spec.rows, spec.columns}),
+      plan_(network.device.layers().layer_norm(spec)) {
   const auto add = [&](const char* ending, Initializer::Kind kind) {
-    return network.parameters.add({.name = name_ + ending,
+    return network.parameters.add({.name = this->name() + ending,
                                    .shape = {spec.columns},
                                    .kind = ParameterKind::batch_norm,
                                    .initializer = {.kind = kind}});
   };
   scale_slice_ = add(".weight", Initializer::Kind::ones);
   shift_slice_ = add(".bias", Initializer::Kind::zeros);
-  network.memory.keep(shape_, y_);
-  network.memory.plan_gradient(shape_, dy_);
+  network.memory.keep(output_shape(), y_);
+  network.memory.plan_gradient(output_shape(), dy_);
 }
 
 void LayerNormLayer::bind(const Arenas& arenas) {
@@ -63,15 +56,14 @@ const Tensor& LayerNormLayer::forward(const Tensor& x, const PassInfo&) {
 
 OutputGradient LayerNormLayer::backward(const Tensor& x, OutputGradient dy) {
   const trace::Span span("layer norm backward");
-  require(dy.more == nullptr, name_, " cannot add two gradients");
-  plan_->backward(x, weights_, *dy.first, gradients_, *dy.first);
+  plan_->backward(x, weights_, single(dy), gradients_, *dy.first);
   return dy;
 }
 
 void LayerNormLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {name_ + " forward", "layer norm forward", 0.0, [this, &x] { plan_->forward(x, weights_, y_); }});
-  operations.backward.push_back({name_ + " backward", "layer norm backward", 0.0, [this, &x] {
+      {name() + " forward", "layer norm forward", 0.0, [this, &x] { plan_->forward(x, weights_, y_); }});
+  operations.backward.push_back({name() + " backward", "layer norm backward", 0.0, [this, &x] {
                                    Tensor& dy = ActivationMemory::view(dy_, 0);
                                    plan_->backward(x, weights_, dy, gradients_, dy);
                                  }});
@@ -90,7 +82,7 @@ const LayerKind layer_norm_kind = {
           layer.parameters = 2 * site.shape[0];
         },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
-      return std::make_unique<LayerNormLayer>(builder.building(), layer.name,
+      return std::make_unique<LayerNormLayer>(builder.building(layer), layer.name,
                                               LayerNormSpec{.rows = builder.use().batch,
                                                             .columns = layer.input[0],
                                                             .accumulate = builder.use().accumulate});

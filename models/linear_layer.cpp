@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/linear_layer.hpp"
-
 #include <utility>
 
-#include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
@@ -23,11 +21,9 @@ void for_each_place(const std::vector<std::int64_t>& order, std::size_t size, co
 
 LinearLayer::LinearLayer(const Building& network, std::string name, const LinearSpec& spec,
                          const Initializer& initializer, bool first, std::vector<std::int64_t> order)
-    : name_(std::move(name)),
+    : Layer(network, std::move(name), {spec.batch, spec.out}),
       memory_(network.memory),
       plan_(network.device.layers().linear(spec)),
-      shape_{spec.batch, spec.out},
-      flop_(static_cast<double>(plan_->flops())),
       first_(first) {
   const Linear* plan = plan_.get();
   const auto from_plain = [plan, order](std::span<const float> plain, std::span<float> stored) {
@@ -44,7 +40,7 @@ LinearLayer::LinearLayer(const Building& network, std::string name, const Linear
     for_each_place(order, turned.size(),
                    [&](std::size_t there, std::size_t here) { plain[there] = turned[here]; });
   };
-  weight_slice_ = network.parameters.add({.name = name_ + ".weight",
+  weight_slice_ = network.parameters.add({.name = this->name() + ".weight",
                                           .shape = {spec.out, spec.in},
                                           .kind = ParameterKind::weight,
                                           .initializer = initializer,
@@ -53,12 +49,12 @@ LinearLayer::LinearLayer(const Building& network, std::string name, const Linear
                                           .stored_size = plan->weight_size(),
                                           .from_plain = from_plain,
                                           .to_plain = to_plain});
-  bias_slice_ = network.parameters.add({.name = name_ + ".bias",
+  bias_slice_ = network.parameters.add({.name = this->name() + ".bias",
                                         .shape = {spec.out},
                                         .kind = ParameterKind::bias,
                                         .initializer = {.kind = Initializer::Kind::zeros}});
-  memory_.keep(shape_, y_);
-  memory_.plan_gradient(shape_, dy_);
+  memory_.keep(output_shape(), y_);
+  memory_.plan_gradient(output_shape(), dy_);
   if (!first_) memory_.plan_gradient({spec.batch, spec.in}, dx_);
 }
 
@@ -75,18 +71,18 @@ const Tensor& LinearLayer::forward(const Tensor& x, const PassInfo&) {
 
 OutputGradient LinearLayer::backward(const Tensor& x, OutputGradient dy) {
   const trace::Span span("linear backward");
-  require(dy.more == nullptr, name_, " cannot add two gradients");
   Tensor* dx = first_ ? nullptr : &memory_.take(dx_);
-  plan_->backward(x, y_, weights_, *dy.first, gradients_, dx);
+  plan_->backward(x, y_, weights_, single(dy), gradients_, dx);
   memory_.give_back(*dy.first);
   return {.first = dx};
 }
 
 void LinearLayer::time_alone(const Tensor& x, TimedOperations& operations) {
+  const auto flop = static_cast<double>(plan_->flops());
   operations.forward.push_back(
-      {name_ + " forward", "linear forward", flop_, [this, &x] { plan_->forward(x, weights_, y_); }});
+      {name() + " forward", "linear forward", flop, [this, &x] { plan_->forward(x, weights_, y_); }});
   operations.backward.push_back(
-      {name_ + " backward", "linear backward", first_ ? flop_ : 2.0 * flop_, [this, &x] {
+      {name() + " backward", "linear backward", first_ ? flop : 2.0 * flop, [this, &x] {
          plan_->backward(x, y_, weights_, ActivationMemory::view(dy_, 0), gradients_,
                          first_ ? nullptr : &ActivationMemory::view(dx_, 1));
        }});
@@ -102,23 +98,24 @@ const LayerKind linear_kind = {
         [](LayerSite& site, PlannedLayer& layer) {
           site.flatten();
           layer.parameters = (site.shape[0] + 1) * layer.arguments.outputs;
+          layer.multiplications = site.shape[0] * layer.arguments.outputs;
           site.shape = {layer.arguments.outputs};
           site.flattened = false;
         },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
       if (auto flat = flatten_kind.make(builder, layer)) builder.append(std::move(flat));
-      const bool first = builder.is_first();
       Activation activation = Activation::identity;
       for (const Activation each : activations_of_value)
-        if (activation == Activation::identity && each != activation && builder.takes(each))
+        if (activation == Activation::identity && each != activation && builder.plan().take_if(each))
           activation = each;
       const LinearSpec spec{.batch = builder.use().batch,
                             .in = layer.input.size(),
                             .out = layer.arguments.outputs,
                             .activation = activation,
                             .accumulate = builder.use().accumulate};
-      return std::make_unique<LinearLayer>(builder.building(), layer.name, spec, builder.use().initializer,
-                                           first, std::exchange(builder.order(), {}));
+      return std::make_unique<LinearLayer>(builder.building(layer), layer.name, spec,
+                                           builder.initializer(layer), builder.needs_no_input_gradient(),
+                                           std::exchange(builder.order(), {}));
     },
     .graph =
         [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {

@@ -32,10 +32,9 @@ Network::Network(Device& device, const NetworkSpec& spec)
 }
 
 void Network::finish() {
-  require(!layers_.empty(), "a network has at least one layer");
+  require(!chain_.empty(), "a network has at least one layer");
   memory_.allocate();
-  input_ = {input_.shape(), DeviceSpan<float>{}, layers_.front()->batch_layout()};
-  outputs_.resize(layers_.size());
+  input_ = {input_.shape(), DeviceSpan<float>{}, layers().front()->batch_layout()};
   if (device_.info().reads_halves) halves_.emplace(device_, static_cast<std::size_t>(layout().size()));
 }
 
@@ -52,22 +51,22 @@ void Network::bind(const Arenas& arenas) {
     halves_->bind(arenas.parameters);
     bound.halves = halves_->values();
   }
-  for (const auto& layer : layers_) layer->bind(bound);
+  chain_.bind(bound);
 }
 
 void Network::freeze(const std::vector<bool>& frozen, bool needs_input_gradient) {
   require(frozen.size() == layout().slices().size(), "a network of ", layout().slices().size(),
           " parameters cannot be frozen by ", frozen.size(), " values");
   const auto layer_of = [&](const Slice& slice) {
-    std::size_t layer = layers_.size() - 1;
-    while (layers_[layer]->first_offset() > slice.offset) --layer;
+    std::size_t layer = layers().size() - 1;
+    while (layers()[layer]->first_offset() > slice.offset) --layer;
     return layer;
   };
   const auto trained = std::ranges::find(frozen, false);
   require(trained != frozen.end(), "all parameters of a network are frozen");
   first_trained_ =
       needs_input_gradient ? 0 : layer_of(layout()[static_cast<std::size_t>(trained - frozen.begin())]);
-  frozen_.assign(layers_.size(), {});
+  frozen_.assign(layers().size(), {});
   for (std::size_t i = 0; i < frozen.size(); ++i) {
     if (!frozen[i]) continue;
     const std::int64_t begin = layout()[i].offset;
@@ -109,8 +108,7 @@ void Network::forward(const HostBatch& batch, const Targets& targets, const Pass
                       DeviceSpan<float> sums) {
   stage(batch);
   if (halves_) halves_->prepare();
-  const Tensor* x = &input_;
-  for (std::size_t i = 0; i < layers_.size(); ++i) outputs_[i] = x = &layers_[i]->forward(*x, info);
+  chain_.forward(input_, info);
   loss_forward(targets, sums);
 }
 
@@ -139,7 +137,7 @@ const Tensor& Network::input_gradient() const {
 
 std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSpan<float> sums) {
   TimedOperations operations;
-  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i]->time_alone(input_of(i), operations);
+  chain_.time_alone(operations);
   // In the order of a step: each finds in the caches what it finds there.
   std::vector<TimedOperation> all = std::move(operations.forward);
   all.push_back({"loss", "loss", 0.0, [this, targets, sums] {
@@ -151,8 +149,8 @@ std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSp
 }
 
 std::string Network::first_non_finite() {
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    if (!layers_[i]->finite(device_, *outputs_[i])) return std::string(layers_[i]->name());
+  for (std::size_t i = 0; i < layers().size(); ++i)
+    if (!layers()[i]->finite(device_, chain_.output(i))) return layers()[i]->name();
   return {};
 }
 

@@ -30,14 +30,14 @@ class Network {
 
   /// The argument of constructors of layers. append() each layer, then finish().
   Building building() { return {device_, parameters_, statistics_, memory_}; }
-  void append(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
+  void append(std::unique_ptr<Layer> layer) { chain_.append(std::move(layer)); }
   void finish();
 
   Device& device() const { return device_; }
   const TensorSet& parameters() const { return parameters_; }
   const TensorSet& statistics() const { return statistics_; }  ///< Running statistics; may be empty
   const ArenaLayout& layout() const { return parameters_.layout(); }
-  const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
+  const LayerRow& layers() const { return chain_.layers(); }
   std::int64_t batch() const { return input_.shape()[0]; }
   std::int64_t input_size() const { return input_.shape().size(); }              ///< Values of a batch
   const std::optional<OutputLoss>& output_loss() const { return output_loss_; }  ///< NetworkSpec::loss
@@ -58,18 +58,18 @@ class Network {
 
   /// Runs a host batch through the network and adds to sums[loss_sums] (device memory).
   void forward(const HostBatch& batch, const Targets& targets, const PassInfo& info, DeviceSpan<float> sums);
-  const Tensor& logits() const { return *outputs_.back(); }
+  const Tensor& logits() const { return chain_.output(); }
   /// Gradients of scale · (sum of the batch's losses). As layers finish, last first, calls on_ready(begin):
   /// the gradients from `begin` to the end of the arena are final. The last call has begin = 0.
   template <class OnReady>
   void backward(const Targets& targets, DeviceScalar<float> scale, OnReady&& on_ready) {
     OutputGradient dy{.first = &backward_loss(targets, scale)};
-    for (std::size_t i = layers_.size(); i-- > first_trained_;) {
-      dy = layers_[i]->backward(input_of(i), dy);
+    for (std::size_t i = layers().size(); i-- > first_trained_;) {
+      dy = layers()[i]->backward(chain_.input(i), dy);
       if (i == 0) keep_input_gradient(dy.first);
       if (i == first_trained_) give_back(dy);
       clear_frozen(i);
-      on_ready(i == first_trained_ ? 0 : layers_[i]->first_offset());
+      on_ready(i == first_trained_ ? 0 : layers()[i]->first_offset());
     }
   }
   /// The gradient of the input, (N, …), from the last call of on_ready in a backward pass until the next one.
@@ -88,17 +88,15 @@ class Network {
   void keep_input_gradient(const Tensor* gradient);
   void give_back(const OutputGradient& gradient);
   void clear_frozen(std::size_t layer);
-  const Tensor& input_of(std::size_t layer) const { return layer == 0 ? input_ : *outputs_[layer - 1]; }
 
   Device& device_;
   TensorSet parameters_;
   TensorSet statistics_;
   ActivationMemory memory_;
-  std::vector<std::unique_ptr<Layer>> layers_;
+  Chain chain_;
   std::optional<OutputLoss> output_loss_;
   std::unique_ptr<Loss> loss_;
   Tensor input_;
-  std::vector<const Tensor*> outputs_;  ///< Of each layer, in the last forward pass
   Tensor dlogits_;
   const Tensor* input_gradient_ = nullptr;
   std::size_t first_trained_ = 0;  ///< The layer at which backward ends

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/pool_layer.hpp"
-
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
+namespace {
+
+/// Of what the layer makes: global averages as rows.
+Shape pooled_shape(const Pool2dSpec& spec) {
+  const Shape pooled = output_shape(spec);
+  return spec.kind == Pooling::global_average ? Shape{pooled[0], pooled[1]} : pooled;
+}
+
+}  // namespace
+
 PoolLayer::PoolLayer(const Building& network, std::string name, const Pool2dSpec& spec)
-    : name_(std::move(name)),
+    : Layer(network, std::move(name), pooled_shape(spec)),
       memory_(network.memory),
-      offset_(network.parameters.layout().size()),
-      plan_(network.device.layers().pool2d(spec)),
-      shape_(plan_->output_shape()) {
-  memory_.keep(shape_, pooled_);
-  if (spec.kind == Pooling::global_average) {
-    shape_ = {shape_[0], shape_[1]};
-    rows_ = Tensor(shape_, pooled_.span());
-  }
+      plan_(network.device.layers().pool2d(spec)) {
+  network.place(plan_->output_shape(), pooled_);
+  if (makes_rows()) rows_ = Tensor(output_shape(), pooled_.span());
   memory_.plan_gradient(spec.input, dx_);
 }
 
@@ -31,20 +35,19 @@ const Tensor& PoolLayer::forward(const Tensor& x, const PassInfo&) {
 
 OutputGradient PoolLayer::backward(const Tensor&, OutputGradient dy) {
   const trace::Span span("pooling backward");
-  require(dy.more == nullptr, name_, " cannot add two gradients");
   Tensor& dx = memory_.take(dx_);
   if (makes_rows())
-    plan_->backward(Tensor(pooled_.shape(), dy.first->span()), dx);
+    plan_->backward(Tensor(pooled_.shape(), single(dy).span()), dx);
   else
-    plan_->backward(*dy.first, dx);
+    plan_->backward(single(dy), dx);
   memory_.give_back(*dy.first);
   return {.first = &dx};
 }
 
 void PoolLayer::time_alone(const Tensor& x, TimedOperations& operations) {
   operations.forward.push_back(
-      {name_ + " forward", "pooling forward", 0.0, [this, &x] { plan_->forward(x, pooled_); }});
-  operations.backward.push_back({name_ + " backward", "pooling backward", 0.0,
+      {name() + " forward", "pooling forward", 0.0, [this, &x] { plan_->forward(x, pooled_); }});
+  operations.backward.push_back({name() + " backward", "pooling backward", 0.0,
                                  [this] { plan_->backward(pooled_, ActivationMemory::view(dx_, 0)); }});
 }
 
@@ -73,7 +76,7 @@ constexpr LayerKind window_kind(std::string_view word, std::string_view usage) {
                 site.shape = {pooled[1], pooled[2], pooled[3]};
               },
           .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
-            return std::make_unique<PoolLayer>(builder.building(), layer.name,
+            return std::make_unique<PoolLayer>(builder.building(layer), layer.name,
                                                spec_of(layer, builder.batch_of(layer.input), kind));
           },
           .graph = [](GraphWalk& walk, const std::string& x,
@@ -94,7 +97,7 @@ const LayerKind global_average_pool_kind = {
     .plan = [](LayerSite& site, PlannedLayer&) { site.shape = {site.batch()[1]}; },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
       return std::make_unique<PoolLayer>(
-          builder.building(), layer.name,
+          builder.building(layer), layer.name,
           Pool2dSpec{.input = builder.batch_of(layer.input), .kind = Pooling::global_average});
     },
     .graph =

@@ -3,97 +3,108 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "models/conv_layer.hpp"
 #include "models/layer_list.hpp"
+#include "models/layers.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// y = body(x) + shortcut(x), and ReLU of the sum where `relu` says so. Body and shortcut are layers one
-/// after another; an empty shortcut is x itself. Layers are made in the order body, shortcut. The body holds
-/// no other residual: its gradients would need a fourth slot of ActivationMemory.
+/// Layers that are one layer of the network.
+class PartLayer : public Layer {
+ public:
+  /// @param recompute only the output is kept for backward
+  PartLayer(std::string name, Chain body, bool recompute)
+      : Layer(std::move(name), body.layers().back()->output_shape(), body.layers().front()->first_offset()),
+        body_(std::move(body)),
+        recompute_(recompute) {}
+
+  void bind(const Arenas& arenas) override { body_.bind(arenas); }
+  std::shared_ptr<const Layout> batch_layout() const override {
+    return body_.layers().front()->batch_layout();
+  }
+  const Tensor& forward(const Tensor& x, const PassInfo& info) override { return body_.forward(x, info); }
+  OutputGradient backward(const Tensor&, OutputGradient dy) override {
+    if (recompute_) {
+      const trace::Span span("recompute");
+      body_.replay(body_.layers().size() - 1);
+    }
+    return body_.backward(dy);
+  }
+  void time_alone(const Tensor&, TimedOperations& operations) override { body_.time_alone(operations); }
+  /// Checks the input of the last layer, because oneDNN's max pooling ignores NaN.
+  bool finite(Device& device, const Tensor&) const override {
+    return device.tensors().all_finite(body_.input(body_.layers().size() - 1));
+  }
+
+ private:
+  Chain body_;
+  bool recompute_;
+};
+
+/// y = body(x) + shortcut(x), and ReLU of the sum where `relu` says so. An empty shortcut is x itself. Layers
+/// are made in the order body, norm, shortcut. The body holds no other residual: its gradients would need a
+/// fourth slot of ActivationMemory.
 class ResidualLayer : public Layer {
  public:
   struct Parts {
-    std::vector<std::unique_ptr<Layer>> body;
-    std::vector<std::unique_ptr<Layer>> shortcut;
+    Chain body{};
+    /// Makes the sum and its ReLU, on what the body makes. Null: they are passes of their own
+    std::unique_ptr<BatchNormLayer> norm{};
+    Chain shortcut{};
     bool relu = false;
+    bool recompute = false;        ///< Only y is kept for backward; with `norm`
+    bool splits_gradient = false;  ///< The layer in front takes a gradient in two parts; with `norm`
   };
   ResidualLayer(const Building& network, std::string name, Parts parts);
 
-  std::string_view name() const override { return name_; }
-  const Shape& output_shape() const override { return shape_; }
   void bind(const Arenas& arenas) override;
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
-  std::int64_t first_offset() const override { return body_.layers.front()->first_offset(); }
+  bool adds_gradients() const override { return parts_.norm != nullptr; }
 
  private:
-  struct Chain {
-    std::vector<std::unique_ptr<Layer>> layers;
-    std::vector<const Tensor*> inputs{};  ///< Of each layer, in the last forward pass
+  const Tensor& sum(const Tensor& body, const Tensor& shortcut);
+  /// @returns first the gradient of what the body makes, then that of the shortcut
+  OutputGradient sum_backward(Tensor& dy);
+  void replay();
 
-    const Tensor& forward(const Tensor& x, const PassInfo& info);
-    Tensor& backward(Tensor& dy);
-    void time_alone(TimedOperations& operations);
-  };
-
-  std::string name_;
   Device& device_;
   ActivationMemory& memory_;
-  Chain body_;
-  Chain shortcut_;
-  bool relu_;
-  Shape shape_;
-  Tensor y_;
+  Parts parts_;
+  Tensor y_;  ///< Without `norm`
   ActivationMemory::Gradient dsum_;
 };
 
-const Tensor& ResidualLayer::Chain::forward(const Tensor& x, const PassInfo& info) {
-  const Tensor* y = &x;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    inputs[i] = y;
-    y = &layers[i]->forward(*y, info);
-  }
-  return *y;
-}
-
-Tensor& ResidualLayer::Chain::backward(Tensor& dy) {
-  OutputGradient gradient{.first = &dy};
-  for (std::size_t i = layers.size(); i-- > 0;) gradient = layers[i]->backward(*inputs[i], gradient);
-  return *gradient.first;
-}
-
-void ResidualLayer::Chain::time_alone(TimedOperations& operations) {
-  for (std::size_t i = 0; i < layers.size(); ++i) layers[i]->time_alone(*inputs[i], operations);
-}
-
 ResidualLayer::ResidualLayer(const Building& network, std::string name, Parts parts)
-    : name_(std::move(name)),
+    : Layer(std::move(name),
+            parts.norm ? parts.norm->output_shape() : parts.body.layers().back()->output_shape(),
+            (parts.body.empty() ? *parts.norm : *parts.body.layers().front()).first_offset()),
       device_(network.device),
       memory_(network.memory),
-      body_{std::move(parts.body)},
-      shortcut_{std::move(parts.shortcut)},
-      relu_(parts.relu),
-      shape_(body_.layers.back()->output_shape()) {
-  body_.inputs.resize(body_.layers.size());
-  shortcut_.inputs.resize(shortcut_.layers.size());
-  memory_.keep(shape_, y_);
-  memory_.plan_gradient(shape_, dsum_);
+      parts_(std::move(parts)) {
+  memory_.plan_gradient(output_shape(), dsum_);
+  if (!parts_.norm) memory_.keep(output_shape(), y_);
 }
 
 void ResidualLayer::bind(const Arenas& arenas) {
-  for (const auto* chain : {&body_, &shortcut_})
-    for (const auto& layer : chain->layers) layer->bind(arenas);
+  parts_.body.bind(arenas);
+  if (parts_.norm) parts_.norm->bind(arenas);
+  parts_.shortcut.bind(arenas);
 }
 
 const Tensor& ResidualLayer::forward(const Tensor& x, const PassInfo& info) {
-  const Tensor& body = body_.forward(x, info);
-  const Tensor& shortcut = shortcut_.forward(x, info);
+  const Tensor& shortcut = parts_.shortcut.forward(x, info);
+  const Tensor& body = parts_.body.forward(x, info);
+  if (!parts_.norm) return sum(body, shortcut);
+  parts_.norm->add(shortcut);
+  return parts_.norm->forward(body, info);
+}
+
+const Tensor& ResidualLayer::sum(const Tensor& body, const Tensor& shortcut) {
   const trace::Span span("sum forward");
-  if (relu_) {
+  if (parts_.relu) {
     device_.images().add_relu(body, shortcut, y_);
   } else {
     device_.images().copy(body, y_);
@@ -103,23 +114,40 @@ const Tensor& ResidualLayer::forward(const Tensor& x, const PassInfo& info) {
 }
 
 OutputGradient ResidualLayer::backward(const Tensor&, OutputGradient dy) {
-  require(dy.more == nullptr, name_, " cannot add two gradients");
+  if (parts_.recompute) replay();
+  const OutputGradient dsum =
+      parts_.norm ? parts_.norm->backward(parts_.body.output(), dy) : sum_backward(single(dy));
+  Tensor* const dbody = parts_.body.backward({.first = dsum.first}).first;
+  Tensor* const dshortcut = parts_.shortcut.backward({.first = dsum.more}).first;
+  if (parts_.splits_gradient) return {.first = dbody, .more = dshortcut};
+  device_.images().add(*dshortcut, *dbody);
+  memory_.give_back(*dshortcut);
+  return {.first = dbody};
+}
+
+OutputGradient ResidualLayer::sum_backward(Tensor& dy) {
+  const trace::Span span("sum backward");
   Tensor& dsum = memory_.take(dsum_);
-  {
-    const trace::Span span("sum backward");
-    if (relu_) device_.images().add_relu_backward(y_, *dy.first, *dy.first);
-    device_.images().copy(*dy.first, dsum);
-  }
-  Tensor& dbody = body_.backward(*dy.first);
-  Tensor& dshortcut = shortcut_.backward(dsum);
-  device_.images().add(dshortcut, dbody);
-  memory_.give_back(dshortcut);
-  return {.first = &dbody};
+  if (parts_.relu) device_.images().add_relu_backward(y_, dy, dy);
+  device_.images().copy(dy, dsum);
+  return {.first = &dy, .more = &dsum};
+}
+
+void ResidualLayer::replay() {
+  const trace::Span span("recompute");
+  parts_.body.replay(parts_.body.layers().size());
+  if (!parts_.shortcut.empty()) parts_.shortcut.replay(parts_.shortcut.layers().size() - 1);
 }
 
 void ResidualLayer::time_alone(const Tensor&, TimedOperations& operations) {
-  body_.time_alone(operations);
-  shortcut_.time_alone(operations);
+  if (parts_.norm && !parts_.splits_gradient)
+    operations.backward.push_back({"sum of two gradients", "sum", 0.0, [this] {
+                                     device_.images().add(ActivationMemory::view(dsum_, 1),
+                                                          ActivationMemory::view(dsum_, 0));
+                                   }});
+  parts_.shortcut.time_alone(operations);
+  parts_.body.time_alone(operations);
+  if (parts_.norm) parts_.norm->time_alone(parts_.body.output(), operations);
 }
 
 }  // namespace
@@ -134,58 +162,46 @@ const LayerKind residual_kind = {
           site.needs_plain_rows();
           if (layer.arguments.projection) static_cast<void>(site.batch());
         },
-    .make = [](LayerBuilder& builder, const PlannedLayer&) -> std::unique_ptr<Layer> {
-      builder.begin_residual();
-      return nullptr;
-    },
-    .graph = [](GraphWalk& walk, const std::string& x, const PlannedLayer&) { return walk.shortcut() = x; }};
-
-/// Plans what closes a residual: layer.input is the residual's, layer.arguments.projection its option.
-const LayerKind end_kind = {
-    .word = "end",
-    .usage = "end",
-    .plan =
-        [](LayerSite& site, PlannedLayer& layer) {
-          const Shape& from = layer.input;
-          const Shape& to = site.shape;
-          if (!layer.arguments.projection) {
-            if (from == to) return;
-            throw UserError(
-                cat("the residual begins with ", from.text(), " values and ends with ", to.text(),
-                    ": write \"residual projection\", whose shortcut is a convolution and batch_norm, or "
-                    "keep the shape"));
-          }
-          for (std::int64_t stride = 1; stride <= std::max(from[1], from[2]) && layer.shortcut_stride == 0;
-               ++stride)
-            if (windows(from[1], 1, stride, 0) == to[1] && windows(from[2], 1, stride, 0) == to[2])
-              layer.shortcut_stride = stride;
-          if (layer.shortcut_stride == 0)
-            throw UserError(cat("no stride of a projection makes images ", to.text(), " of ", from.text()));
-          layer.parameters = to[0] * (from[0] + 2);
-        },
     .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
-      ResidualLayer::Parts parts{.body = builder.end_residual(), .shortcut = {}};
-      if (layer.shortcut_stride > 0) {
-        const std::string name = layer.name + ".shortcut.";
-        const Conv2dSpec conv{.input = builder.batch_of(layer.input),
-                              .out_channels = layer.output[0],
-                              .stride = layer.shortcut_stride,
-                              .accumulate = builder.use().accumulate};
-        parts.shortcut.push_back(
-            std::make_unique<ConvLayer>(builder.building(), name + "0", conv, builder.use().initializer));
-        parts.shortcut.push_back(make_batch_norm(builder, name + "1", builder.batch_of(layer.output), false));
-      }
-      parts.relu = builder.takes(Activation::relu);
-      return std::make_unique<ResidualLayer>(builder.building(), layer.name, std::move(parts));
+      const bool fused = layer.arguments.fused;
+      ResidualLayer::Parts parts{.recompute = layer.arguments.recompute,
+                                 .splits_gradient = fused && builder.may_split_gradient()};
+      builder.begin_residual();
+      PlanReader& plan = builder.plan();
+      parts.body = Chain(builder.row(fused));
+      if (fused) parts.norm = make_batch_norm(builder, plan.take(), AfterNorm::add_relu);
+      if (plan.take_if(shortcut_kind) != nullptr) parts.shortcut = Chain(builder.row());
+      plan.take();  // end
+      parts.relu = plan.take_if(Activation::relu);
+      return std::make_unique<ResidualLayer>(builder.building(layer), layer.name, std::move(parts));
     },
     .graph =
-        [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {
-          std::string shortcut = walk.shortcut();
-          if (layer.shortcut_stride > 0)
-            shortcut = walk.graph().convolution(shortcut, {.name = layer.name + ".shortcut.0",
-                                                           .stride = layer.shortcut_stride,
-                                                           .norm = layer.name + ".shortcut.1"});
-          return walk.graph().sum(x, shortcut);
+        [](GraphWalk& walk, const std::string& x, const PlannedLayer&) {
+          const std::string body = walk.walk(x);
+          const bool has_layers = walk.plan().take_if(shortcut_kind) != nullptr;
+          const std::string shortcut = has_layers ? walk.walk(x) : x;
+          walk.plan().take();  // end
+          return walk.graph().sum(body, shortcut);
+        }};
+
+const LayerKind shortcut_kind = {.word = "shortcut", .usage = "shortcut"};
+
+const LayerKind end_kind = {.word = "end", .usage = "end"};
+
+const LayerKind part_kind = {
+    .word = "part",
+    .usage = "part",
+    .takes_batch = true,
+    .make = [](LayerBuilder& builder, const PlannedLayer& layer) -> std::unique_ptr<Layer> {
+      Chain body(builder.row());
+      builder.plan().take();  // end
+      return std::make_unique<PartLayer>(layer.name, std::move(body), layer.arguments.recompute);
+    },
+    .graph =
+        [](GraphWalk& walk, const std::string& x, const PlannedLayer&) {
+          std::string y = walk.walk(x);
+          walk.plan().take();  // end
+          return y;
         }};
 
 }  // namespace flotilla

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 
-#include "kernels/error.hpp"
-#include "models/linear_layer.hpp"
+#include "models/layers.hpp"
 
 namespace example {
 
@@ -22,19 +20,15 @@ class ResidualLayer : public flotilla::Layer {
  public:
   /// `network` is what a layer takes from, and adds to, the network that it is made for.
   ResidualLayer(const flotilla::Building& network, std::string name, const LinearSpec& spec)
-      : name_(std::move(name)),
+      : Layer(network, std::move(name), {spec.batch, spec.out}),
         operations_(network.device.images()),
-        shape_{spec.batch, spec.out},
-        first_(network, name_ + ".fc1", with(spec, Activation::relu), he, false),
-        second_(network, name_ + ".fc2", with(spec, Activation::identity), he, false) {
+        first_(network, this->name() + ".fc1", with(spec, Activation::relu), he, false),
+        second_(network, this->name() + ".fc2", with(spec, Activation::identity), he, false) {
     // Memory is asked for here and is there before the first step: a step allocates nothing.
-    network.memory.keep(shape_, y_);
-    network.memory.keep(shape_, dy_);
+    network.memory.keep(output_shape(), y_);
+    network.memory.keep(output_shape(), dy_);
   }
 
-  std::string_view name() const override { return name_; }
-  const flotilla::Shape& output_shape() const override { return shape_; }
-  std::int64_t first_offset() const override { return first_.first_offset(); }
   void bind(const flotilla::Arenas& arenas) override {
     first_.bind(arenas);
     second_.bind(arenas);
@@ -49,8 +43,7 @@ class ResidualLayer : public flotilla::Layer {
 
   /// dx = dy + what comes back through the two layers, which use up dy: so it is copied first.
   OutputGradient backward(const Tensor& x, OutputGradient dy) override {
-    flotilla::require(dy.more == nullptr, name_, " cannot add two gradients");
-    operations_.copy(*dy.first, dy_);
+    operations_.copy(single(dy), dy_);
     const OutputGradient dx = first_.backward(x, second_.backward(*hidden_, dy));
     operations_.add(dy_, *dx.first);
     return dx;
@@ -69,9 +62,7 @@ class ResidualLayer : public flotilla::Layer {
     return spec;
   }
 
-  std::string name_;
   flotilla::ImageOperations& operations_;
-  flotilla::Shape shape_;
   LinearLayer first_;
   LinearLayer second_;
   Tensor y_;

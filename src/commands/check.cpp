@@ -13,16 +13,15 @@
 
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
-#include "models/layer_list.hpp"
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
-#include "src/config/layer_texts.hpp"
 #include "src/files/run_lock.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/evaluation.hpp"
+#include "src/train/model_kinds.hpp"
 #include "src/train/nothing_left.hpp"
 #include "src/train/plan_notes.hpp"
 #include "src/train/resume.hpp"
@@ -144,6 +143,13 @@ std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
   return trace;
 }
 
+std::vector<std::string> layer_table(const RunParts& run) {
+  const ModelConfig& model = run.config.model;
+  const Dataset& data = *run.data.training;
+  return describe_layers(
+      plan_model(model, network_input(model, data.sample_shape(), data.slots()), Purpose::training));
+}
+
 /// Collective. A run that writes into the folder now would keep train from it.
 void refuse_used_folder(const Config& config, const mpi::Communicator& world) {
   agree(world, [&] {
@@ -201,10 +207,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     for (const std::string& warning : run.data.warnings) print_line("warning: " + warning);
     if (!values.loaded.summary.empty()) print_line(cat("weights      ", values.loaded.summary));
     for (const std::string& note : plan_notes(config, run.data.sharding, begin_state)) print_line(note);
-    if (config.model.kind == "layers")
-      for (const std::string& line :
-           describe_layers(plan_layers(layers_of(config.model), run.data.training->sample_shape())))
-        print_line(line);
+    if (is_listed(config.model))
+      for (const std::string& line : layer_table(run)) print_line(line);
     const Network& network = *run.model.network;
     for (const std::string& line : describe_patterns(config, network.layout(), network.statistics().layout()))
       print_line(line);

@@ -77,7 +77,7 @@ struct ModelConfig {
   std::vector<std::string> layers;        ///< layers: one after another (layer_texts.hpp)
   std::vector<std::string> layer_places;  ///< Not a key: "deck.toml:12:3" of each layer; empty: not known
   std::int64_t depth = 50;                ///< resnet: 18, 34, 50, 101, 152
-  std::vector<std::string> recompute;     ///< resnet: what is computed again in backward (models/resnet.hpp)
+  std::vector<std::string> recompute;     ///< resnet: what is computed again in backward (ResnetSpec)
   BatchNormKind batch_norm = BatchNormKind::local;  ///< resnet
   std::int64_t batch_norm_group = 0;                ///< Workers whose batches are normalised together; 0: all
   double dropout = 0.0;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,18 +13,6 @@
 namespace flotilla {
 
 namespace {
-
-std::vector<std::string_view> words_in(std::string_view text) {
-  constexpr std::string_view blanks = " \t\n";
-  std::vector<std::string_view> words;
-  for (std::size_t begin = text.find_first_not_of(blanks); begin != text.npos;
-       begin = text.find_first_not_of(blanks, begin)) {
-    const std::size_t end = std::min(text.find_first_of(blanks, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  return words;
-}
 
 /// Without what names of layers differ in elsewhere: "BatchNorm2d" and "batch_norm" are "batchnorm".
 std::string plain_word(std::string_view word) {
@@ -59,11 +46,7 @@ ListedLayer parse_layer(const std::string& text) {
   if (words.empty()) throw UserError("an empty text is no layer");
   const auto kind = std::ranges::find(layer_kinds(), words[0], &LayerKind::word);
   if (kind == layer_kinds().end()) refuse_word(words[0]);
-  ListedLayer layer{.kind = *kind, .text = text};
-  ArgumentReader reader(std::span<const std::string_view>(words).subspan(1), layer.kind->usage);
-  if (layer.kind->read != nullptr) layer.kind->read(reader, layer.arguments);
-  reader.finish();
-  return layer;
+  return read_layer(**kind, text);
 }
 
 LayerList layers_of(const ModelConfig& model) {

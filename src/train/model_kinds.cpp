@@ -2,13 +2,13 @@
 #include "src/train/model_kinds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "models/ctr_dnn.hpp"
-#include "models/mlp.hpp"
-#include "models/resnet.hpp"
+#include "models/listed_models.hpp"
 #include "src/config/layer_texts.hpp"
 #include "src/optim/parameter_patterns.hpp"
 
@@ -16,73 +16,59 @@ namespace flotilla {
 
 namespace {
 
-std::unique_ptr<Network> make_mlp_of(Device& device, const Config& config, const NetworkUse& use) {
-  const ModelConfig& model = config.model;
-  return make_mlp(device, {.input = {use.batch, use.sample.size()},
-                           .widths = model.widths,
-                           .classes = model.output_width(),
-                           .activation = model.activation,
-                           .initializer = initializer_of(model),
-                           .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                           .loss = output_loss_of(model),
-                           .accumulate = use.accumulate,
-                           .dropout = static_cast<float>(model.dropout),
-                           .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
-                           .purpose = use.purpose});
+LayerList mlp_of(const ModelConfig& model, Purpose /*purpose*/) {
+  return mlp_layers({.widths = model.widths,
+                     .outputs = model.output_width(),
+                     .activation = model.activation,
+                     .dropout = model.dropout});
 }
 
-std::unique_ptr<Network> make_resnet_of(Device& device, const Config& config, const NetworkUse& use) {
-  const ModelConfig& model = config.model;
-  Shape input{use.batch};
-  for (int axis = 0; axis < std::min(use.sample.rank(), Shape::max_rank - 1); ++axis)
-    input.append(use.sample[axis]);
-  return make_resnet(device, {.depth = model.depth,
-                              .input = input,
-                              .classes = model.output_width(),
-                              .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                              .loss = output_loss_of(model),
-                              .accumulate = use.accumulate,
-                              .dropout = static_cast<float>(model.dropout),
-                              .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
-                              .recompute = model.recompute,
-                              .exchange = use.exchange,
-                              .purpose = use.purpose});
+LayerList resnet_of(const ModelConfig& model, Purpose purpose) {
+  return resnet_layers({.depth = model.depth,
+                        .outputs = model.output_width(),
+                        .dropout = model.dropout,
+                        .recompute = model.recompute,
+                        .purpose = purpose});
 }
 
-std::unique_ptr<Network> make_ctr_dnn_of(Device& device, const Config& config, const NetworkUse& use) {
-  const ModelConfig& model = config.model;
-  if (use.slots == 0)
-    throw UserError(
-        "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
-  return make_ctr_dnn(device, {.batch = use.batch,
-                               .features = use.sample.size() + use.slots * model.embedding_width,
-                               .widths = model.widths,
-                               .activation = model.activation,
-                               .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                               .accumulate = use.accumulate,
-                               .dropout = static_cast<float>(model.dropout),
-                               .dropout_seed = static_cast<std::uint64_t>(config.run.seed),
-                               .purpose = use.purpose});
+LayerList list_of(const ModelConfig& model, Purpose /*purpose*/) {
+  return layers_of(model);
 }
 
-std::unique_ptr<Network> make_layers_of(Device& device, const Config& config, const NetworkUse& use) {
-  return make_layer_network(device, plan_layers(layers_of(config.model), use.sample),
+/// A value of model.kind whose network is a list of layers; its keys are in config/keys_data.cpp.
+struct ListedKind {
+  std::string_view name;
+  LayerList (*layers)(const ModelConfig& model, Purpose purpose);
+  bool takes_rows;  ///< Samples are rows, whatever their shape
+};
+constexpr std::array listed_kinds = {ListedKind{"mlp", mlp_of, true}, ListedKind{"resnet", resnet_of, false},
+                                     ListedKind{"layers", list_of, false},
+                                     ListedKind{"ctr-dnn", mlp_of, true}};
+
+/// Null: a kind of a program's own.
+const ListedKind* find_listed(const std::string& kind) {
+  const auto found = std::ranges::find(listed_kinds, kind, &ListedKind::name);
+  return found == listed_kinds.end() ? nullptr : &*found;
+}
+
+std::unique_ptr<Network> make_listed(Device& device, const Config& config, const NetworkUse& use) {
+  const ModelConfig& model = config.model;
+  const Shape input = network_input(model, use.sample, use.slots);
+  return make_layer_network(device, plan_model(model, input, use.purpose),
                             {.batch = use.batch,
                              .label_smoothing = static_cast<float>(config.train.label_smoothing),
-                             .loss = output_loss_of(config.model),
+                             .loss = output_loss_of(model),
                              .purpose = use.purpose,
                              .accumulate = use.accumulate,
+                             .input_gradient = model.has_embeddings(),
                              .exchange = use.exchange,
-                             .initializer = initializer_of(config.model),
+                             .initializer = initializer_of(model),
                              .seed = static_cast<std::uint64_t>(config.run.seed)});
 }
 
-/// Every model there is, by name; all of these have their keys in config/keys_data.cpp.
-std::map<std::string, NetworkMaker>& makers() {
-  static std::map<std::string, NetworkMaker> all = {{"mlp", make_mlp_of},
-                                                    {"resnet", make_resnet_of},
-                                                    {"layers", make_layers_of},
-                                                    {"ctr-dnn", make_ctr_dnn_of}};
+/// The networks of a program's own models, by name.
+std::map<std::string, NetworkMaker>& own_makers() {
+  static std::map<std::string, NetworkMaker> all;
   return all;
 }
 
@@ -103,6 +89,7 @@ std::optional<OutputLoss> output_loss_of(const ModelConfig& model) {
 
 Initializer initializer_of(const ModelConfig& model) {
   using Kind = Initializer::Kind;
+  if (model.has_embeddings()) return {.kind = Kind::lecun_normal};
   const auto kind = [&] {
     switch (model.initializer) {
       case InitialWeights::xavier_uniform: return Kind::xavier_uniform;
@@ -119,13 +106,34 @@ Initializer initializer_of(const ModelConfig& model) {
 
 void add_model(ModelKind kind) {
   config::add_model_kind(kind.name, kind.keys);
-  makers().emplace(std::move(kind.name), std::move(kind.make));
+  own_makers().emplace(std::move(kind.name), std::move(kind.make));
+}
+
+bool is_listed(const ModelConfig& model) {
+  return find_listed(model.kind) != nullptr;
+}
+
+Shape network_input(const ModelConfig& model, const Shape& sample, std::int64_t slots) {
+  if (!model.has_embeddings()) return sample;
+  if (slots == 0)
+    throw UserError(
+        "model.kind = \"ctr-dnn\" needs samples that name ids: use data.kind \"criteo\" or \"libsvm\"");
+  return {sample.size() + slots * model.embedding_width};
+}
+
+std::vector<PlannedLayer> plan_model(const ModelConfig& model, const Shape& input, Purpose purpose) {
+  const ListedKind* kind = find_listed(model.kind);
+  require(kind != nullptr, "the model \"", model.kind, "\" is no list of layers");
+  if (model.kind == "resnet" && (input.rank() != 3 || input[0] != 3))
+    throw UserError(cat("a ResNet needs images of three channels, got samples of ", input.text()));
+  return plan_layers(kind->layers(model, purpose), kind->takes_rows ? Shape{input.size()} : input);
 }
 
 std::unique_ptr<Network> make_network(Device& device, const Config& config, const NetworkUse& use) {
-  const auto maker = makers().find(config.model.kind);
-  require(maker != makers().end(), "no model \"", config.model.kind, "\"");
-  std::unique_ptr<Network> network = maker->second(device, config, use);
+  const auto own = own_makers().find(config.model.kind);
+  require(is_listed(config.model) || own != own_makers().end(), "no model \"", config.model.kind, "\"");
+  std::unique_ptr<Network> network =
+      is_listed(config.model) ? make_listed(device, config, use) : own->second(device, config, use);
   const Shape wanted{use.batch, config.model.output_width()};
   require(network != nullptr && !network->layers().empty(), "the model \"", config.model.kind,
           "\" made no layers");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/network.hpp"
+#include "models/layer_list.hpp"
 #include "models/worker_exchange.hpp"
 #include "src/config/config.hpp"
 #include "src/config/custom_keys.hpp"
@@ -41,12 +41,22 @@ struct ModelKind {
 /// model.loss, for NetworkSpec::loss; empty: softmax.
 std::optional<OutputLoss> output_loss_of(const ModelConfig& model);
 
-/// model.initializer and its scale.
+/// model.initializer and its scale; of a click model LeCun's.
 Initializer initializer_of(const ModelConfig& model);
 
 /// Registers a user's model beside the built-in ones. To be called before the first deck is read, by one
 /// thread, equally on all ranks. @throws UserError as config::add_model_kind does
 void add_model(ModelKind kind);
+
+/// Whether the network is a list of layers; else it is of a program's own.
+bool is_listed(const ModelConfig& model);
+
+/// The layers of a listed model that takes `input`: a sample, of a click model the features.
+/// @throws UserError naming the layer that does not fit
+std::vector<PlannedLayer> plan_model(const ModelConfig& model, const Shape& input, Purpose purpose);
+
+/// What a network takes of samples of this shape. @param slots of click data; else 0
+Shape network_input(const ModelConfig& model, const Shape& sample, std::int64_t slots);
 
 /// The network that the deck describes, by the maker of its kind. @throws UserError if it cannot take such
 /// samples; InternalError if the network made is for another batch or purpose, or has other outputs or

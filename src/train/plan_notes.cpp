@@ -107,15 +107,26 @@ std::string rate_jump(const Config& config, const Sharding& sharding, const Chec
 }
 
 std::vector<std::string> describe_layers(const std::vector<PlannedLayer>& layers) {
-  std::vector<std::string> lines = {
-      fmt::format("{:<8} {:<32} {:>16} {:>12}", "layer", "text", "output", "parameters")};
-  std::int64_t sum = 0;
+  std::size_t name = 8;
+  std::size_t text = 32;
+  std::int64_t parameters = 0;
+  std::int64_t multiplications = 0;
   for (const PlannedLayer& each : layers) {
-    sum += each.parameters;
-    lines.push_back(
-        fmt::format("{:<8} {:<32} {:>16} {:>12}", each.name, each.text, each.output.text(), each.parameters));
+    name = std::max(name, each.name.size());
+    text = std::max(text, each.text.size());
+    parameters += each.parameters;
+    multiplications += each.multiplications;
   }
-  lines.push_back(fmt::format("{:<8} {:<32} {:>16} {:>12}", "all", "", "", sum));
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& layer, const std::string& as, const std::string& output,
+                       const auto& numbers, const auto& products) {
+    lines.push_back(
+        fmt::format("{:<{}} {:<{}} {:>16} {:>12} {:>16}", layer, name, as, text, output, numbers, products));
+  };
+  add("layer", "text", "output", "parameters", "multiplications");
+  for (const PlannedLayer& each : layers)
+    add(each.name, each.text, each.output.text(), each.parameters, each.multiplications);
+  add("all", "", "", parameters, multiplications);
   return lines;
 }
 

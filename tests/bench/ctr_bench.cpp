@@ -12,8 +12,8 @@
 #include "kernels/float_values.hpp"
 #include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
-#include "models/ctr_dnn.hpp"
 #include "models/embedding_bags.hpp"
+#include "models/listed_models.hpp"
 #include "tests/bench/timing.hpp"
 
 namespace flotilla {
@@ -43,7 +43,13 @@ class Step {
       : device_(device),
         bags_of_({.batch = batch, .dense = 13, .slots = 26, .width = 10}),
         found_(26, true),
-        network_(make_ctr_dnn(device, {.batch = batch, .features = bags_of_.spec().features()})) {
+        network_(make_layer_network(
+            device,
+            plan_layers(mlp_layers({.widths = {400, 400, 400}, .outputs = 2, .activation = Activation::relu}),
+                        {bags_of_.spec().features()}),
+            {.batch = batch,
+             .input_gradient = true,
+             .initializer = {.kind = Initializer::Kind::lecun_normal}})) {
     Random random(1, random_data);
     for (std::int64_t bag = 0; bag < batch * 26; ++bag) {
       ids_.push_back(frequent_id(random));
@@ -157,7 +163,7 @@ class Step {
 
   /// Of each layer on arrays of their own: forward, the gradients of weights and input.
   void add_products() {
-    const std::int64_t widths[] = {bags_of_.spec().features(), 400, 400, 400, click_classes};
+    const std::int64_t widths[] = {bags_of_.spec().features(), 400, 400, 400, 2};
     const std::int64_t batch = network_->batch();
     for (int layer = 0; layer < 4; ++layer) {
       const std::int64_t in = widths[layer];

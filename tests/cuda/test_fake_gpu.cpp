@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.hpp"
-#include "models/norm.hpp"
+#include "models/layers.hpp"
 #include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"
 #include "tests/cuda/fake/cudnn.hpp"

@@ -21,7 +21,7 @@ class CudaResnet : public test::OnGpu {};
 struct Step {
   /// @param lifted for float32 only: halves have few bits left for what that adds
   Step(const std::string& device, Precision precision, bool lifted = true) {
-    ResnetRun run(device, {.depth = 18, .input = {4, 3, 32, 32}, .classes = 10}, 0, 1, precision);
+    ResnetRun run(device, {.model = {.depth = 18, .outputs = 10}, .input = {4, 3, 32, 32}}, 0, 1, precision);
     if (lifted) run.lift_above_zero();
     loss = {static_cast<float>(run.step())};
     logits = run.logits();

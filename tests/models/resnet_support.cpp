@@ -14,10 +14,17 @@ Storage arena_for(Device& device, const ArenaLayout& layout) {
 
 }  // namespace
 
-ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64_t first_image, int threads,
+std::unique_ptr<Network> make_resnet(Device& device, const ResnetCase& resnet) {
+  const Shape sample{resnet.input[1], resnet.input[2], resnet.input[3]};
+  return make_layer_network(
+      device, plan_layers(resnet_layers(resnet.model), sample),
+      {.batch = resnet.input[0], .purpose = resnet.model.purpose, .exchange = resnet.exchange});
+}
+
+ResnetRun::ResnetRun(const std::string& kind, const ResnetCase& resnet, std::int64_t first_image, int threads,
                      Precision precision)
     : device(make_device({.kind = kind, .threads = threads, .precision = precision})),
-      network(make_resnet(*device, spec)),
+      network(make_resnet(*device, resnet)),
       parameters(arena_for(*device, network->layout())),
       gradients(arena_for(*device, network->layout())),
       statistics(arena_for(*device, network->statistics().layout())),
@@ -29,11 +36,11 @@ ResnetRun::ResnetRun(const std::string& kind, const ResnetSpec& spec, std::int64
                  .step_statistics = step_values.span()});
   network->parameters().initialise(device->memory(), 7, parameters.span());
   network->statistics().initialise(device->memory(), 7, statistics.span());
-  const std::int64_t size = spec.input.size() / spec.input[0];
-  for (std::int64_t image = first_image; image < first_image + spec.input[0]; ++image) {
+  const std::int64_t size = resnet.input.size() / resnet.input[0];
+  for (std::int64_t image = first_image; image < first_image + resnet.input[0]; ++image) {
     Random random(11, random_data, static_cast<std::uint64_t>(image));
     for (std::int64_t i = 0; i < size; ++i) images.push_back(static_cast<float>(random.normal()));
-    labels.push_back(static_cast<std::int32_t>(image * 7 % spec.classes));
+    labels.push_back(static_cast<std::int32_t>(image * 7 % resnet.model.outputs));
   }
 }
 

@@ -6,17 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "models/resnet.hpp"
+#include "models/listed_models.hpp"
 #include "tests/support/relative_difference.hpp"
 
 namespace flotilla::test {
+
+/// A residual network for a batch of images.
+struct ResnetCase {
+  ResnetSpec model;
+  Shape input;  ///< (N,3,H,W)
+  WorkerExchange* exchange = nullptr;
+};
+std::unique_ptr<Network> make_resnet(Device& device, const ResnetCase& resnet);
 
 /// A residual network with its arenas, random images and labels.
 class ResnetRun {
  public:
   /// @param first_image of an endless row of random images: workers take different parts of it
-  ResnetRun(const std::string& device, const ResnetSpec& spec, std::int64_t first_image = 0, int threads = 1,
-            Precision precision = Precision::float32);
+  ResnetRun(const std::string& device, const ResnetCase& resnet, std::int64_t first_image = 0,
+            int threads = 1, Precision precision = Precision::float32);
 
   /// See lift_above_zero.hpp.
   void lift_above_zero();

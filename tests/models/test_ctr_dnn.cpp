@@ -9,9 +9,8 @@
 #include "kernels/float_values.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/random.hpp"
-#include "models/ctr_dnn.hpp"
 #include "models/embedding_bags.hpp"
-#include "models/mlp.hpp"
+#include "models/listed_models.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -19,17 +18,22 @@ namespace {
 
 using Floats = std::vector<float>;
 
+/// The dense part of a click model.
+std::unique_ptr<Network> make_ctr_dnn(Device& device, std::int64_t batch, std::int64_t features,
+                                      const MlpSpec& spec) {
+  return make_layer_network(
+      device, plan_layers(mlp_layers(spec), {features}),
+      {.batch = batch, .input_gradient = true, .initializer = {.kind = Initializer::Kind::lecun_normal}});
+}
+
 /// A whole click model: rows, features, network, for one batch of four samples whose last is padding.
 struct Fixture {
-  Fixture(const std::string& kind, Activation activation, float dropout = 0.0F)
+  Fixture(const std::string& kind, Activation activation, double dropout = 0.0)
       : device(make_device({.kind = kind, .threads = 1})),
         bags_of({.batch = 4, .dense = 2, .slots = 2, .width = 3}),
         found(2, false),
-        network(make_ctr_dnn(*device, {.batch = 4,
-                                       .features = bags_of.spec().features(),
-                                       .widths = {5, 4},
-                                       .activation = activation,
-                                       .dropout = dropout})),
+        network(make_ctr_dnn(*device, 4, bags_of.spec().features(),
+                             {.widths = {5, 4}, .outputs = 2, .activation = activation, .dropout = dropout})),
         parameters(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
         gradients(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
         sums(device->memory().allocate(loss_sums)),
@@ -166,7 +170,7 @@ TEST(CtrDnn, HasTheSameGradientsOnTheCpuAsOnTheReference) {
 
 TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
   const auto device = make_device({.kind = "reference", .threads = 1});
-  const auto network = make_ctr_dnn(*device, {.batch = 1, .features = 273});
+  const auto network = make_ctr_dnn(*device, 1, 273, {.widths = {400, 400, 400}, .outputs = 2});
   Storage parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
 
   network->parameters().initialise(device->memory(), 1, parameters.span());
@@ -184,7 +188,8 @@ TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
 
 TEST(Network, ThatWasNotBuiltForItHasNoGradientOfItsInput) {
   const auto device = make_device({.kind = "reference", .threads = 1});
-  const auto network = make_mlp(*device, {.input = {1, 2}, .widths = {}, .classes = 2, .initializer = {}});
+  const auto network =
+      make_layer_network(*device, plan_layers(mlp_layers({.widths = {}, .outputs = 2}), {2}), {.batch = 1});
   Storage parameters = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
   Storage gradients = device->memory().allocate(static_cast<std::size_t>(network->layout().size()));
   Storage sums = device->memory().allocate(loss_sums);

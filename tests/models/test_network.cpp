@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/random.hpp"
-#include "models/mlp.hpp"
+#include "models/listed_models.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -15,13 +15,9 @@ namespace {
 struct Fixture {
   explicit Fixture(Activation activation, const std::string& kind = "reference", bool accumulate = false)
       : device(make_device({.kind = kind, .threads = 1})),
-        network(make_mlp(*device, {.input = {4, 2, 3},
-                                   .widths = {5, 3},
-                                   .classes = 3,
-                                   .activation = activation,
-                                   .initializer = {},
-                                   .label_smoothing = 0.1F,
-                                   .accumulate = accumulate})),
+        network(make_layer_network(
+            *device, plan_layers(mlp_layers({.widths = {5, 3}, .outputs = 3, .activation = activation}), {6}),
+            {.batch = 4, .label_smoothing = 0.1F, .accumulate = accumulate})),
         parameters(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
         gradients(device->memory().allocate(static_cast<std::size_t>(network->layout().size()))),
         sums(device->memory().allocate(loss_sums)) {

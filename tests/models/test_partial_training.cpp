@@ -15,10 +15,11 @@ namespace flotilla {
 namespace {
 
 using test::relative_difference;
+using test::ResnetCase;
 using test::ResnetRun;
 
-ResnetSpec spec() {
-  return {.depth = 18, .input = {4, 3, 64, 64}, .classes = 10};
+ResnetCase spec() {
+  return {.model = {.depth = 18, .outputs = 10}, .input = {4, 3, 64, 64}};
 }
 
 /// Of each slice, whether its name begins with one of `names`.
@@ -77,7 +78,7 @@ TEST(FrozenParameters, HaveGradientsOfZeroAndLeaveTheOthersAsTheyAre) {
 
 TEST(FixedStatistics, AreUsedInTrainingAndNotUpdated) {
   for (const std::string device : {"cpu", "reference"}) {
-    ResnetRun run(device, {.depth = 18, .input = {2, 3, 32, 32}, .classes = 10});
+    ResnetRun run(device, {.model = {.depth = 18, .outputs = 10}, .input = {2, 3, 32, 32}});
     spread_statistics(run);
     run.network->fix_statistics(std::vector<bool>(run.network->statistics().layout().slices().size(), true));
     bind(run);
@@ -127,8 +128,8 @@ TEST(FixedStatistics, HaveTheGradientOfTheLossWithThem) {
 }
 
 TEST(FixedStatistics, GiveTheSameGradientsWithRecomputation) {
-  ResnetSpec recomputing = spec();
-  recomputing.recompute = {"blocks", "conv1"};
+  ResnetCase recomputing = spec();
+  recomputing.model.recompute = {"blocks", "conv1"};
   ResnetRun kept("cpu", spec());
   ResnetRun again("cpu", recomputing);
   for (ResnetRun* run : {&kept, &again}) {

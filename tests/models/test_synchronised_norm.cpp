@@ -14,6 +14,7 @@ namespace flotilla {
 namespace {
 
 using test::relative_difference;
+using test::ResnetCase;
 using test::ResnetRun;
 
 /// Workers that are threads of this process.
@@ -55,8 +56,8 @@ class Threads {
   std::vector<float> values_;
 };
 
-ResnetSpec spec_of(std::int64_t batch, WorkerExchange* exchange) {
-  return {.depth = 18, .input = {batch, 3, 64, 64}, .classes = 10, .exchange = exchange};
+ResnetCase spec_of(std::int64_t batch, WorkerExchange* exchange) {
+  return {.model = {.depth = 18, .outputs = 10}, .input = {batch, 3, 64, 64}, .exchange = exchange};
 }
 
 struct Result {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "models/mlp.hpp"
+#include "models/listed_models.hpp"
 #include "src/train/model_state.hpp"
 
 namespace flotilla {
@@ -36,11 +36,8 @@ class InitialWeights : public testing::Test {
  protected:
   InitialWeights()
       : device_(make_device({.kind = "reference", .threads = 1})),
-        network_(make_mlp(*device_, {.input = {4, 6},
-                                     .widths = {5},
-                                     .classes = 3,
-                                     .activation = Activation::tanh,
-                                     .initializer = {}})),
+        network_(make_layer_network(*device_, plan_layers(mlp_layers({.widths = {5}, .outputs = 3}), {6}),
+                                    {.batch = 4})),
         parameters_(device_->memory().allocate(static_cast<std::size_t>(network_->layout().size()))) {
     device_->flat().fill(parameters_.span(), 0.0F);
   }

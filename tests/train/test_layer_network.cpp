@@ -276,9 +276,12 @@ TEST(LayerPlan, HasTheShapesAndParametersOfEachLayer) {
 
   const std::vector<std::string> table = describe_layers(plan);
   ASSERT_EQ(table.size(), 6U);
-  EXPECT_EQ(table[1], "0        conv 32 3                                32x26x26          320");
-  EXPECT_EQ(table[3], "2        max_pool 2                               32x13x13            0");
-  EXPECT_EQ(table[5], "all                                                               16547");
+  EXPECT_EQ(table[1],
+            "0        conv 32 3                                32x26x26          320           194688");
+  EXPECT_EQ(table[3],
+            "2        max_pool 2                               32x13x13            0                0");
+  EXPECT_EQ(table[5],
+            "all                                                               16547           210912");
 }
 
 TEST(LayerPlan, CountsTheParametersOfTheNetwork) {
@@ -289,6 +292,23 @@ TEST(LayerPlan, CountsTheParametersOfTheNetwork) {
       planned += layer.parameters;
     EXPECT_EQ(planned, fixture.network->layout().values()) << each.name;
   }
+}
+
+/// torchvision's count of parameters, and fvcore's of multiplications.
+TEST(LayerPlan, CountsWhatResnet50Multiplies) {
+  ModelConfig model = model_of({}, 1000);
+  model.kind = "resnet";
+  model.depth = 50;
+
+  const auto table = describe_layers(plan_model(model, {3, 224, 224}, Purpose::training));
+
+  EXPECT_TRUE(table.back().ends_with("25557032       4089184256")) << table.back();
+}
+
+TEST(LayerPlan, RefusesGreyImagesForAResnet) {
+  ModelConfig model = model_of({});
+  model.kind = "resnet";
+  EXPECT_THROW(plan_model(model, {1, 32, 32}, Purpose::training), UserError);
 }
 
 std::string refusal(const Texts& layers, const Shape& sample = {1, 8, 8}) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "models/mlp.hpp"
+#include "models/listed_models.hpp"
 #include "src/config/deck.hpp"
 #include "src/train/model_kinds.hpp"
 
@@ -34,12 +34,11 @@ learning_rate = 0.01
 /// An MLP of `blocks` hidden layers, each `width` wide.
 std::unique_ptr<Network> make_own(Device& device, const Config& config, const NetworkUse& use) {
   const auto blocks = static_cast<std::size_t>(config::own_value<std::int64_t>(config, "blocks"));
-  return make_mlp(device, {.input = {use.batch, use.sample.size()},
-                           .widths = std::vector(blocks, config::own_value<std::int64_t>(config, "width")),
-                           .classes = config.model.classes,
-                           .initializer = {},
-                           .accumulate = use.accumulate,
-                           .purpose = use.purpose});
+  const LayerList layers =
+      mlp_layers({.widths = std::vector(blocks, config::own_value<std::int64_t>(config, "width")),
+                  .outputs = config.model.classes});
+  return make_layer_network(device, plan_layers(layers, {use.sample.size()}),
+                            {.batch = use.batch, .purpose = use.purpose, .accumulate = use.accumulate});
 }
 
 std::unique_ptr<Network> make_with_a_mistake(Device& device, const Config& config, const NetworkUse& use) {
