@@ -121,11 +121,9 @@ const LayerKind conv_kind = {
     },
     .graph =
         [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {
-          return walk.graph().convolution(x, {.name = layer.name,
-                                              .stride = layer.arguments.stride,
-                                              .padding = layer.arguments.padding,
-                                              .bias = layer.arguments.bias,
-                                              .norm = walk.take_batch_norm()});
+          const LayerArguments& given = layer.arguments;
+          const auto inputs = walk.graph().weighted(x, layer.name, given.bias, walk.take_batch_norm());
+          return walk.graph().node("Conv", inputs, window_attributes(given), layer.name);
         }};
 
 }  // namespace flotilla

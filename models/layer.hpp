@@ -12,7 +12,7 @@
 
 #include "kernels/device.hpp"
 #include "models/activation_memory.hpp"
-#include "models/tensor_set.hpp"
+#include "models/arena.hpp"
 
 namespace flotilla {
 
@@ -68,6 +68,19 @@ inline Weights weights_of(const Arenas& arenas, const Slice& weight, const Slice
 struct OutputGradient {
   Tensor* first = nullptr;
   Tensor* more = nullptr;  ///< Null: none
+};
+
+/// Communication of layers with other workers, for synchronised batch norm. Implemented in src/strategy, so
+/// that models do not depend on MPI.
+class WorkerExchange {
+ public:
+  virtual ~WorkerExchange() = default;
+  virtual int workers() const = 0;
+  /// Makes room for arrays of `count` values. To be called before all_gather() of so many, not in a step.
+  virtual void reserve(std::size_t count) = 0;
+  /// Collective. Every worker's `mine` in worker order (workers(), mine.size()), for work that is queued on
+  /// the device before the next call.
+  virtual DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) = 0;
 };
 
 /// An operation of a training step that a benchmark runs alone, on the step's own buffers.

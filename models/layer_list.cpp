@@ -196,10 +196,6 @@ Shape LayerBuilder::batch_of(const Shape& sample) const {
   return batch;
 }
 
-std::string add_layers(GraphBuilder& graph, const std::string& x, const std::vector<PlannedLayer>& plan) {
-  return GraphWalk(graph, plan).walk(x);
-}
-
 std::string GraphWalk::walk(std::string x) {
   while (!plan_.at_end()) {
     const PlannedLayer& layer = plan_.take();
@@ -208,8 +204,15 @@ std::string GraphWalk::walk(std::string x) {
   return x;
 }
 
+OnnxAttributes window_attributes(const LayerArguments& layer) {
+  using Sizes = std::vector<std::int64_t>;
+  return {{"kernel_shape", Sizes(2, layer.kernel)},
+          {"strides", Sizes(2, layer.stride)},
+          {"pads", Sizes(4, layer.padding)}};
+}
+
 std::string GraphWalk::take_batch_norm() {
-  const PlannedLayer* norm = plan_.take_if(batch_norm_kind);
+  const PlannedLayer* norm = graph_.folds() ? plan_.take_if(batch_norm_kind) : nullptr;
   return norm == nullptr ? std::string() : norm->name;
 }
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "models/graph_builder.hpp"
+#include "models/layer.hpp"
 #include "models/layer_kind.hpp"
 #include "models/network.hpp"
-#include "models/worker_exchange.hpp"
+#include "models/onnx_graph.hpp"
 
 namespace flotilla {
 
@@ -49,10 +49,6 @@ struct LayerUse {
 /// @throws UserError if a batch norm would get a single value per channel
 std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<PlannedLayer>& plan,
                                             const LayerUse& use);
-
-/// Appends the layers of a plan. @param x the input of the first one: samples, the batch first
-/// @returns the name of the logits
-std::string add_layers(GraphBuilder& graph, const std::string& x, const std::vector<PlannedLayer>& plan);
 
 /// Reads a plan from its first layer to its last.
 class PlanReader {
@@ -116,17 +112,21 @@ class BatchNormLayer;
 std::unique_ptr<BatchNormLayer> make_batch_norm(const LayerBuilder& builder, const PlannedLayer& layer,
                                                 AfterNorm after);
 
+/// The attributes of an operator over windows of images.
+OnnxAttributes window_attributes(const LayerArguments& layer);
+
 /// Appends the operators of a plan's layers to an ONNX graph one after another.
 class GraphWalk {
  public:
   GraphWalk(GraphBuilder& graph, const std::vector<PlannedLayer>& plan) : graph_(graph), plan_(plan) {}
-  /// Appends the layers up to where at_end() says so. @returns the name of the last one's output
+  /// Appends the layers up to where at_end() says so. @param x the input of the first one, the batch first
+  /// @returns the name of the last one's output: of a whole plan the logits
   std::string walk(std::string x);
 
   // For LayerKind::graph.
   GraphBuilder& graph() { return graph_; }
   PlanReader& plan() { return plan_; }
-  /// The name of the batch norm that is the next layer, which then belongs to the layer at hand; empty: none.
+  /// The name of the batch norm that is the next layer and is folded into the layer at hand; empty: none.
   std::string take_batch_norm();
 
  private:

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "models/layer.hpp"
-#include "models/worker_exchange.hpp"
 
 // Layers for models that are written in C++. Their sources also describe them for lists of layers
 // (models/layer_kind.hpp).

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +49,52 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes{};
   std::vector<OnnxTensor> tensors{};
   std::map<std::string, std::string> metadata{};
+};
+
+/// The values of a tensor of a trained model, row-major.
+struct ModelTensor {
+  Shape shape;
+  std::span<const float> values;
+};
+
+/// By path: "parameters/fc1.weight", "statistics/bn1.running_mean".
+using ModelTensors = std::map<std::string, ModelTensor>;
+
+/// Makes an OnnxGraph node by node, with the tensors of a checkpoint. Values are named by strings: a node's
+/// inputs are the graph's input, outputs of earlier nodes and constants, and the result is the name of its
+/// output.
+class GraphBuilder {
+ public:
+  /// @param weights must outlive the builder  @param folds batch norms go into the weights of the layer
+  /// before
+  GraphBuilder(const ModelTensors& weights, OnnxValue input, bool folds);
+  bool folds() const { return folds_; }
+
+  /// @param name of the output; empty: one is made up
+  std::string node(const std::string& operation, std::vector<std::string> inputs,
+                   OnnxAttributes attributes = {}, const std::string& name = {});
+  std::string constant(const std::string& name, const Shape& shape, std::vector<float> values);
+  std::string scalar(float value);
+  /// Constants of the checkpoint. @throws UserError if it has none of that name
+  std::string parameter(const std::string& name);
+  std::string statistic(const std::string& name);
+  /// The inputs of a convolution or linear layer: x, weight and bias.
+  /// @param norm the batch norm behind it, which is folded into them; empty: none
+  std::vector<std::string> weighted(const std::string& x, const std::string& name, bool bias,
+                                    const std::string& norm);
+
+  /// The graph, whose last node becomes `output`. @throws UserError naming the first parameter or statistic
+  /// of the checkpoint that no layer took.
+  OnnxGraph finish(OnnxValue output);
+
+ private:
+  const ModelTensor& find(const std::string& path);
+  std::vector<float> values(const std::string& path);
+
+  const ModelTensors& weights_;
+  bool folds_;
+  OnnxGraph graph_;
+  std::set<std::string> used_;
 };
 
 }  // namespace flotilla

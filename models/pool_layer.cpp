@@ -79,8 +79,13 @@ constexpr LayerKind window_kind(std::string_view word, std::string_view usage) {
             return std::make_unique<PoolLayer>(builder.building(layer), layer.name,
                                                spec_of(layer, builder.batch_of(layer.input), kind));
           },
-          .graph = [](GraphWalk& walk, const std::string& x,
-                      const PlannedLayer& layer) { return walk.graph().pool(x, spec_of(layer, {}, kind)); }};
+          .graph =
+              [](GraphWalk& walk, const std::string& x, const PlannedLayer& layer) {
+                OnnxAttributes attributes = window_attributes(layer.arguments);
+                if (kind == Pooling::max) return walk.graph().node("MaxPool", {x}, attributes);
+                attributes["count_include_pad"] = std::int64_t{1};
+                return walk.graph().node("AveragePool", {x}, attributes);
+              }};
 }
 
 }  // namespace
@@ -102,7 +107,8 @@ const LayerKind global_average_pool_kind = {
     },
     .graph =
         [](GraphWalk& walk, const std::string& x, const PlannedLayer&) {
-          return walk.graph().pool(x, {.input = {}, .kind = Pooling::global_average});
+          const std::string average = walk.graph().node("GlobalAveragePool", {x});
+          return walk.graph().node("Flatten", {average}, {{"axis", std::int64_t{1}}});
         }};
 
 }  // namespace flotilla

@@ -181,7 +181,7 @@ const LayerKind residual_kind = {
           const bool has_layers = walk.plan().take_if(shortcut_kind) != nullptr;
           const std::string shortcut = has_layers ? walk.walk(x) : x;
           walk.plan().take();  // end
-          return walk.graph().sum(body, shortcut);
+          return walk.graph().node("Add", {body, shortcut});
         }};
 
 const LayerKind shortcut_kind = {.word = "shortcut", .usage = "shortcut"};

@@ -16,8 +16,7 @@
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
 #include "src/data/input_form.hpp"
-#include "src/onnx/model_graph.hpp"
-#include "src/onnx/write_onnx.hpp"
+#include "src/onnx/onnx_model.hpp"
 
 namespace flotilla {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/bags.hpp"
+#include "models/embedding_bags.hpp"
 
 namespace flotilla {
 

@@ -12,7 +12,7 @@
 #include "kernels/layers/softmax_loss.hpp"
 #include "kernels/tensor.hpp"
 #include "kernels/trace.hpp"
-#include "models/bags.hpp"
+#include "models/embedding_bags.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/sampler.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/onnx/model_graph.hpp"
+#include "src/onnx/onnx_model.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -21,17 +22,35 @@ ModelTensors tensors_of(const Snapshot& weights) {
   return tensors;
 }
 
+/// Bytes (N,H,W,C), C = `channels`, as scaled images (N,C,H,W).
+std::string add_scaling(GraphBuilder& graph, const std::string& x, const ByteScaling& scaling,
+                        std::int64_t channels) {
+  constexpr std::int64_t onnx_float = 1;  // TensorProto.FLOAT
+  const auto of_channels = [&](const std::string& name, const std::array<float, 4>& given) {
+    return graph.constant(name, {channels}, {given.begin(), given.begin() + channels});
+  };
+  const std::string values = graph.node("Cast", {x}, {{"to", onnx_float}});
+  const std::string scaled = graph.node("Mul", {values, of_channels("pixel_factor", scaling.factor)});
+  const std::string shifted = graph.node("Add", {scaled, of_channels("pixel_offset", scaling.offset)});
+  return graph.node("Transpose", {shifted}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}});
+}
+
 /// What comes behind the network's outputs `x`: probabilities, or numbers in units of the data.
 /// @returns the name of the graph's output
 std::string add_end(GraphBuilder& graph, const std::string& x, const Config& config, bool probabilities) {
   const ModelConfig& model = config.model;
   if (!model.has_classes() && model.loss != ModelLoss::binary) {
     const OutputUnits units(config);
-    if (units.is_scaled()) graph.scaled_rows(x, units.scales(), units.shifts());
+    if (!units.is_scaled()) return "outputs";
+    const auto of_columns = [&](const std::string& name, const std::vector<double>& given) {
+      return graph.constant(name, {std::ssize(given)}, {given.begin(), given.end()});
+    };
+    const std::string scaled = graph.node("Mul", {x, of_columns("target_std", units.scales())});
+    graph.node("Add", {scaled, of_columns("target_mean", units.shifts())});
     return "outputs";
   }
   if (!probabilities) return "logits";
-  model.has_classes() ? graph.softmax(x) : graph.activation(x, Activation::sigmoid);
+  model.has_classes() ? graph.node("Softmax", {x}, {{"axis", std::int64_t{1}}}) : graph.node("Sigmoid", {x});
   return "probabilities";
 }
 
@@ -65,9 +84,9 @@ OnnxGraph make_onnx_graph(const Config& config, const Snapshot& snapshot, const 
                       .sample = bytes ? Shape{sample[1], sample[2], sample[0]} : input},
                      !form.keep_batch_norm);
   std::string x = "input";
-  if (bytes) x = graph.scaled_images(x, *form.preprocessing, sample[0]);
-  if (bytes && input.rank() == 1) x = graph.flatten(x);
-  x = add_layers(graph, x, layers);
+  if (bytes) x = add_scaling(graph, x, *form.preprocessing, sample[0]);
+  if (bytes && input.rank() == 1) x = graph.node("Flatten", {x}, {{"axis", std::int64_t{1}}});
+  x = GraphWalk(graph, layers).walk(x);
   const std::string output = add_end(graph, x, config, bytes);
   OnnxGraph made = graph.finish({.name = output, .sample = {model.output_width()}});
   made.name = model.kind;

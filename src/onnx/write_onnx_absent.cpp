@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For builds without ONNX.
-#include "src/onnx/write_onnx.hpp"
+#include "src/onnx/onnx_model.hpp"
 
 #include "kernels/error.hpp"
 

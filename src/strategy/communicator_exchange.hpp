@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
-#include "models/worker_exchange.hpp"
+#include "models/layer.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/communicator.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "models/layer.hpp"
 #include "models/layer_list.hpp"
-#include "models/worker_exchange.hpp"
 #include "src/config/config.hpp"
 #include "src/config/custom_keys.hpp"
 

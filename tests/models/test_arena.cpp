@@ -7,7 +7,6 @@
 
 #include "kernels/error.hpp"
 #include "models/arena.hpp"
-#include "models/tensor_set.hpp"
 
 namespace flotilla {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
-#include "models/batch_rows.hpp"
+#include "models/embedding_bags.hpp"
 #include "tests/support/allocation_count.hpp"
 
 namespace flotilla {

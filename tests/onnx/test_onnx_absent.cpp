@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.hpp"
-#include "src/onnx/write_onnx.hpp"
+#include "src/onnx/onnx_model.hpp"
 
 namespace flotilla {
 namespace {

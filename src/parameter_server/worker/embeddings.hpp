@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "models/batch_rows.hpp"
 #include "models/embedding_bags.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"

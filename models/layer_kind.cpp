@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "models/layer_kind.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "kernels/error.hpp"
-#include "models/layer_kind.hpp"
 
 namespace flotilla {
 

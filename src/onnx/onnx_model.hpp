@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "kernels/host_batch.hpp"
 #include "models/onnx_graph.hpp"
@@ -23,5 +24,14 @@ struct OnnxForm {
 /// part behind the embeddings: its input is (N, dense values + slots · embedding width). @throws UserError
 /// for a model of a user's own, or weights of another model
 OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const OnnxForm& form);
+
+/// @throws UserError unless this build can write ONNX files
+void check_onnx();
+
+/// Writes an ONNX file of IR version 8 and opset 17 (onnx 1.12), atomically, replacing what was there. The
+/// metadata become metadata_props. @param version of Flotilla
+/// @throws UserError as check_onnx(), if the file cannot be written, and for more values than the format
+/// holds
+void write_onnx(const std::string& path, const OnnxGraph& graph, const std::string& version);
 
 }  // namespace flotilla
