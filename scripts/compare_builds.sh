@@ -106,6 +106,7 @@ metrics() {
         if (detail == "names") { print event "." keys[i]; continue }
         if (keys[i] ~ /(^time|^seconds|^path|^deck|_s|_us|memory_bytes|samples_per_s)$|^(slowest|network)_/) continue
         if (detail == "steps" && keys[i] ~ /^(loss_mean|batch_auc|sent_bytes)$/) continue
+        if (detail == "steps" && event == "step" && keys[i] == "auc") continue
         print event, step, number, keys[i], values[i]
       }
     }' "$1" | sort -u
@@ -368,9 +369,9 @@ refused "wrong: rules over several keys" 2 train "$inputs/mnist_mlp.toml" run.re
   strategy.wire=bfloat16
 refused "wrong: local SGD" 2 train "$inputs/mnist_mlp.toml" strategy.kind=adaptive-local-sgd strategy.initial_period=0 strategy.wire=float8
 
-# plan <build>: what --check printed, without the version, the table of layers and what the process takes at the moment.
+# plan <build>: what --check printed, without the version, the table of layers, what the process takes and the disk has at the moment.
 plan() {
-  sed '/^layer  /,/^all  /d' "$1.out" | grep -vE '^flotilla |process and libraries|peak, all together'
+  sed -E '/^layer  /,/^all  /d; s/[0-9.]+ [kMGT]?B are free/are free/' "$1.out" | grep -vE '^flotilla |process and libraries|peak, all together'
 }
 
 # checked <case> <ranks> <deck> <overrides>...
