@@ -20,7 +20,7 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIB
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" COMPONENT development FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cudnn|device_loops|flat|graphs|onednn|processor|reference)$" EXCLUDE
         REGEX "/mpi/(core/(backoff|native|shared_group|shared_window)|push_pull/push_pull_requests|watchdog/(mismatch_detector|small_messages)|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
-        REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|report/run_builder)[.]hpp$"
+        REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|report/read_run)[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}" COMPONENT development)
 get_directory_property(FLOTILLA_ONEDNN DIRECTORY kernels DEFINITION OneDnn_VERSION)

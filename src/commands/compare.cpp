@@ -15,7 +15,7 @@
 #include "src/commands/subcommand.hpp"
 #include "src/commands/train.hpp"
 #include "src/compare/comparison_table.hpp"
-#include "src/compare/planned_trainings.hpp"
+#include "src/compare/plan.hpp"
 #include "src/compare/run_figures.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"

@@ -31,10 +31,10 @@
 #include "src/data/sampler.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"
-#include "src/train/monitor/output_metrics.hpp"
 
 namespace flotilla {
 
@@ -50,58 +50,47 @@ std::size_t width_of(std::int64_t number) {
 
 constexpr std::size_t most_shown_outputs = 32;
 
-struct NamedFigure {
-  const char* name;
-  double OutputFigures::*figure;
-  bool has_unit = false;  ///< That of the data: shown with six digits, whatever its size
-};
-
-std::vector<NamedFigure> figures_of(const OutputMetrics& metrics) {
-  if (metrics.binary) return {{"accuracy", &OutputFigures::accuracy}, {"f1", &OutputFigures::f1}};
-  return {
-      {"rmse", &OutputFigures::rmse, true}, {"mae", &OutputFigures::mae, true}, {"r2", &OutputFigures::r2}};
+std::string text_of(const Metric& metric, double value) {
+  return metric.shown == Shown::significant ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
 }
 
-std::string text_of(const OutputFigures& figures, const NamedFigure& named) {
-  const double value = figures.*named.figure;
-  return named.has_unit ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
-}
-
-/// The figures of all outputs together, a line each, and below them a table of the outputs, by their numbers,
-/// where there are several; of more than 32 outputs the table is left to add_metrics().
-std::vector<std::string> lines_of(const OutputMetrics& metrics) {
+/// A line for each figure but the loss, with the bound of one that has one.
+std::vector<std::string> lines_of(const Figures& figures) {
   std::vector<std::string> lines;
-  const std::vector<NamedFigure> figures = figures_of(metrics);
-  for (const NamedFigure& each : figures)
-    lines.push_back(fmt::format("{:<12}{}", each.name, text_of(metrics.all, each)));
-  const std::size_t count = metrics.outputs.size();
-  if (count == 1) return lines;
-  if (count > most_shown_outputs) {
-    lines.push_back(cat("outputs     ", count, ": those of each are in the JSON (--json)"));
-    return lines;
-  }
-  std::string heading = fmt::format("{:>8}", "output");
-  for (const NamedFigure& each : figures) heading += fmt::format("{:>14}", each.name);
-  lines.push_back(heading);
-  for (std::size_t output = 0; output < count; ++output) {
-    std::string line = fmt::format("{:>8}", output);
-    for (const NamedFigure& each : figures)
-      line += fmt::format("{:>14}", text_of(metrics.outputs[output], each));
-    lines.push_back(line);
+  for (const Metric& metric : metrics()) {
+    const auto found = figures.find(metric.key);
+    if (found == figures.end() || metric.of == MetricOf::all || metric.key.ends_with("_bound")) continue;
+    lines.push_back(fmt::format("{:<12}{}", metric.label.empty() ? metric.key : metric.label,
+                                text_of(metric, found->second)));
+    if (const auto bound = figures.find(cat(metric.key, "_bound")); bound != figures.end())
+      lines.back() += fmt::format(", ± {:.5f} by its bins", bound->second);
   }
   return lines;
 }
 
-/// Adds the figures to a JSON object: "rmse" … of all outputs, and "outputs", an object for each.
-void add_metrics(const OutputMetrics& metrics, nlohmann::ordered_json& json) {
-  const std::vector<NamedFigure> figures = figures_of(metrics);
-  for (const NamedFigure& each : figures) json[each.name] = metrics.all.*each.figure;
-  json["outputs"] = nlohmann::ordered_json::array();
-  for (std::size_t output = 0; output < metrics.outputs.size(); ++output) {
-    nlohmann::ordered_json one = {{"output", output}};
-    for (const NamedFigure& each : figures) one[each.name] = metrics.outputs[output].*each.figure;
-    json["outputs"].push_back(std::move(one));
+/// A table of the outputs, by their numbers, where there are several; of more than 32 it is left to the JSON.
+std::vector<std::string> lines_of(const std::vector<Figures>& outputs) {
+  if (outputs.size() < 2) return {};
+  if (outputs.size() > most_shown_outputs)
+    return {cat("outputs     ", outputs.size(), ": those of each are in the JSON (--json)")};
+  std::vector<std::string> lines(1 + outputs.size());
+  lines[0] = fmt::format("{:>8}", "output");
+  for (std::size_t output = 0; output < outputs.size(); ++output)
+    lines[1 + output] = fmt::format("{:>8}", output);
+  for (const Metric& metric : metrics()) {
+    if (!outputs.front().contains(metric.key)) continue;
+    lines[0] += fmt::format("{:>14}", metric.key);
+    for (std::size_t output = 0; output < outputs.size(); ++output)
+      lines[1 + output] += fmt::format("{:>14}", text_of(metric, outputs[output].find(metric.key)->second));
   }
+  return lines;
+}
+
+/// In the order of metrics(), as in metrics.jsonl.
+void add_figures(const Figures& figures, nlohmann::ordered_json& json) {
+  for (const Metric& metric : metrics())
+    if (const auto found = figures.find(metric.key); found != figures.end())
+      json[std::string(metric.key)] = found->second;
 }
 
 /// The last layer's outputs of every sample of this rank's shard, for --vectors.
@@ -152,20 +141,9 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
     print_line("weights     those that were trained; flotilla export --average writes the averaged ones");
   print_line(cat("data        ", data.description()));
   print_line(fmt::format("samples     {}", result.samples));
-  print_line(fmt::format("loss        {:.5f}", result.loss));
-  if (result.outputs) {
-    for (const std::string& line : lines_of(*result.outputs)) print_line(line);
-  } else {
-    print_line(fmt::format("top-1       {:.5f}", result.accuracy_top1));
-    print_line(fmt::format("top-5       {:.5f}", result.accuracy_top5));
-  }
-  if (result.clicks) {
-    const ClickMetrics& clicks = *result.clicks;
-    print_line(fmt::format("auc         {:.5f}, ± {:.5f} by its bins", clicks.auc, clicks.auc_bound));
-    print_line(fmt::format("pr-auc      {:.5f}", clicks.pr_auc));
-    print_line(fmt::format("log loss    {:.5f}", clicks.log_loss));
-    print_line(fmt::format("calibration {:.5f}", clicks.calibration));
-  }
+  print_line(fmt::format("loss        {:.5f}", result.loss()));
+  for (const std::string& line : lines_of(result.figures)) print_line(line);
+  for (const std::string& line : lines_of(result.outputs)) print_line(line);
   if (arguments.per_class)
     for (const std::string& line : classes.lines()) print_line(line);
   if (arguments.confusion)
@@ -184,21 +162,12 @@ void write_json(const Task& task, const Dataset& data, const Evaluation& result,
   nlohmann::ordered_json json = {{"checkpoint", task.checkpoint.path},
                                  {"step", task.checkpoint.state.step},
                                  {"data", data.description()},
-                                 {"samples", result.samples},
-                                 {"loss", result.loss}};
-  if (result.outputs) {
-    add_metrics(*result.outputs, json);
-  } else {
-    json["accuracy_top1"] = result.accuracy_top1;
-    json["accuracy_top5"] = result.accuracy_top5;
-  }
-  if (result.clicks) {
-    const ClickMetrics& clicks = *result.clicks;
-    json.update({{"auc", clicks.auc},
-                 {"auc_bound", clicks.auc_bound},
-                 {"pr_auc", clicks.pr_auc},
-                 {"log_loss", clicks.log_loss},
-                 {"calibration", clicks.calibration}});
+                                 {"samples", result.samples}};
+  add_figures(result.figures, json);
+  for (std::size_t output = 0; output < result.outputs.size(); ++output) {
+    nlohmann::ordered_json one = {{"output", output}};
+    add_figures(result.outputs[output], one);
+    json["outputs"].push_back(std::move(one));
   }
   const auto count = static_cast<std::size_t>(classes.classes());
   for (std::size_t label = 0; label < count; ++label) {
@@ -269,9 +238,9 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   const Evaluation result = evaluate(inference.network(), data, world, loader_options(config.data),
                                      inference.sums(), 1, config, on_batch, inference.inputs());
   agree(world, [&] {
-    if (std::isfinite(result.loss)) return;
+    if (std::isfinite(result.loss())) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data.description(), " is ",
-                        std::isnan(result.loss) ? "NaN" : "infinite",
+                        std::isnan(result.loss()) ? "NaN" : "infinite",
                         ", first in the batch that begins at sample ", result.not_finite,
                         " (counted from 0); the model diverged or is not made for these data: "
                         "`flotilla inspect ",

@@ -15,6 +15,7 @@
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/output_units.hpp"
 #include "src/data/dataset.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"

@@ -12,10 +12,10 @@
 #include "src/files/atomic_file.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/print.hpp"
-#include "src/report/csv.hpp"
+#include "src/report/charts.hpp"
+#include "src/report/metrics_reader.hpp"
 #include "src/report/page_data.hpp"
 #include "src/report/read_run.hpp"
-#include "src/report/svg_chart.hpp"
 
 namespace flotilla {
 

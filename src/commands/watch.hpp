@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/observe/live_line.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/metrics_schema.hpp"
 
 namespace flotilla {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/observe/metrics.hpp"
 
 namespace flotilla {
 
@@ -38,10 +39,10 @@ std::vector<const RunFigures*> trained(const ComparedRun& run) {
 /// The heading of a figure that is shown as it is; empty: there is an accuracy, shown in percent.
 std::string heading_of_figure(const Comparison& comparison) {
   for (const ComparedRun& run : comparison.runs)
-    for (const ComparedTraining& each : run.trainings) {
-      if (each.figures.metric == "auc") return "AUC";
-      if (each.figures.metric == "r2") return "R²";
-    }
+    for (const ComparedTraining& each : run.trainings)
+      if (const Metric* metric = find_metric(each.figures.metric);
+          metric != nullptr && !metric->heading.empty())
+        return std::string(metric->heading);
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,17 +15,6 @@
 namespace flotilla {
 
 namespace {
-
-/// What RunFigures::metric names, and its value in a validation; NaN where there is none.
-std::pair<std::string, double> figure_of(const ValidationReport& report) {
-  const auto of = [](const std::optional<double>& average, const std::optional<double>& plain) {
-    return average.value_or(plain.value_or(std::nan("")));
-  };
-  if (report.auc) return {"auc", *report.auc};
-  if (report.r2) return {"r2", of(report.average_r2, report.r2)};
-  if (report.accuracy) return {"accuracy", of(report.average_accuracy, report.accuracy)};
-  return {"accuracy_top1", of(report.average_accuracy_top1, report.accuracy_top1)};
-}
 
 /// Adds up the lines of metrics.jsonl in their order.
 class Adder {
@@ -56,8 +44,11 @@ class Adder {
 
   /// By the figure that train.target looks at: with train.average_decay that of the averaged weights.
   void add(const ValidationReport& report) {
-    const auto [metric, figure] = figure_of(report);
-    figures_.metric = metric;
+    const Metric& metric = compared_metric(report.figures);
+    double figure = std::nan("");
+    for (const Figures* figures : {&report.figures, &report.averages})
+      if (const auto found = figures->find(metric.key); found != figures->end()) figure = found->second;
+    figures_.metric = metric.key;
     figures_.last.reset();
     if (!std::isfinite(figure)) return;
     figures_.last = figure;

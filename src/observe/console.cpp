@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -20,18 +21,40 @@ namespace {
 /// Of fewer classes the label is among the five highest logits for most samples.
 constexpr std::int64_t least_classes_for_top5 = 10;
 
-/// As the console calls a figure.
-std::string short_name(const std::string& key) {
-  return key == "accuracy_top1" ? "acc1" : key == "accuracy_top5" ? "acc5" : key == "accuracy" ? "acc" : key;
-}
-
 bool shows_top5(std::int64_t classes) {
   return classes == 0 || classes >= least_classes_for_top5;
 }
 
-/// Of a figure in units of the data, which may be of any size.
-void add_significant(std::string& line, const char* name, const std::optional<double>& value) {
-  if (value) line += fmt::format(", {}: {:.6g}", name, *value);
+void add_figure(std::string& line, const Metric& metric, double value) {
+  switch (metric.shown) {
+    case Shown::no: return;
+    case Shown::four_digits: line += fmt::format(", {}: {:.4f}", metric.name_on_console(), value); return;
+    case Shown::five_digits: line += fmt::format(", {}: {:.5f}", metric.name_on_console(), value); return;
+    case Shown::significant: line += fmt::format(", {}: {:.6g}", metric.name_on_console(), value); return;
+  }
+}
+
+/// The figures but the loss; of a model of clicks only those of clicks, which tell more than its accuracies.
+void add_figures(std::string& line, const ValidationReport& report) {
+  const bool clicks = compared_metric(report.figures).of == MetricOf::clicks;
+  for (const Metric& metric : metrics()) {
+    const auto found = report.figures.find(metric.key);
+    if (found == report.figures.end() || metric.of == MetricOf::all) continue;
+    if (clicks && metric.of != MetricOf::clicks) continue;
+    if (metric.key == "accuracy_top5" && !shows_top5(report.classes)) continue;
+    add_figure(line, metric, found->second);
+  }
+}
+
+void add_averages(std::string& line, const ValidationReport& report) {
+  for (const Metric& metric : metrics())
+    if (const auto found = report.averages.find(metric.key);
+        found != report.averages.end() && metric.shown_averaged) {
+      if (metric.of == MetricOf::all)
+        line += fmt::format(", average's {}: {:.5f}", metric.key, found->second);
+      else
+        add_figure(line, metric, found->second);
+    }
 }
 
 constexpr const char* erase_line = "\r\033[K";
@@ -70,33 +93,19 @@ std::string console_line(const StepReport& report) {
 }
 
 std::string console_line(const ValidationReport& report) {
-  std::string line = fmt::format("[Epoch {}, validation] loss: {:.5f}", report.epoch, report.loss);
-  if (report.auc && report.log_loss && report.calibration) {
-    line += fmt::format(", auc: {:.5f}, log_loss: {:.5f}, calibration: {:.4f}", *report.auc, *report.log_loss,
-                        *report.calibration);
-  } else {
-    const auto add = [&line](const char* name, const std::optional<double>& value) {
-      if (value) line += fmt::format(", {}: {:.5f}", name, *value);
-    };
-    add("acc1", report.accuracy_top1);
-    if (shows_top5(report.classes)) add("acc5", report.accuracy_top5);
-    add_significant(line, "rmse", report.rmse);
-    add_significant(line, "mae", report.mae);
-    add("r2", report.r2);
-    add("acc", report.accuracy);
-    add("f1", report.f1);
-  }
-  if (report.average_loss) {
-    line += fmt::format(", average's loss: {:.5f}", *report.average_loss);
-    if (report.average_accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.average_accuracy_top1);
-    if (report.average_r2) line += fmt::format(", r2: {:.5f}", *report.average_r2);
-    if (report.average_accuracy) line += fmt::format(", acc: {:.5f}", *report.average_accuracy);
-  }
+  const auto loss = report.figures.find("loss");
+  std::string line = fmt::format("[Epoch {}, validation] loss: {:.5f}", report.epoch,
+                                 loss == report.figures.end() ? 0.0 : loss->second);
+  add_figures(line, report);
+  add_averages(line, report);
   line += fmt::format(", {} samples", report.samples);
   if (report.epoch_s) line += ", epoch: " + duration_text(*report.epoch_s);
-  if (report.best && report.best_of && report.best_epoch)
-    line += fmt::format(", best {}: {:.5f} in epoch {}", short_name(*report.best_of), *report.best,
+  if (report.best && report.best_of && report.best_epoch) {
+    const Metric* metric = find_metric(*report.best_of);
+    line += fmt::format(", best {}: {:.5f} in epoch {}",
+                        metric == nullptr ? *report.best_of : metric->name_on_console(), *report.best,
                         *report.best_epoch);
+  }
   return line;
 }
 
@@ -171,6 +180,90 @@ void Console::erase_bar() noexcept {
   if (!lock.owns_lock() || bar_.empty()) return;
   bar_.clear();
   write_fully(STDOUT_FILENO, erase_line);
+}
+
+namespace {
+
+constexpr std::size_t widest_bar = 24;
+constexpr std::size_t narrowest_bar = 4;
+
+/// One field of a line: fields are shown in their order, and left out by falling rank.
+struct Field {
+  int rank;
+  std::string text;
+};
+
+std::string joined(const std::vector<Field>& fields, int highest_rank) {
+  std::string text;
+  for (const Field& field : fields)
+    if (field.rank <= highest_rank) text += (text.empty() ? "" : ", ") + field.text;
+  return text;
+}
+
+/// The fields that fit into `width` characters; those of rank 0 in any case.
+std::string fitted(const std::vector<Field>& fields, std::size_t width) {
+  int highest = std::ranges::max(fields, {}, &Field::rank).rank;
+  std::string text = joined(fields, highest);
+  while (highest > 0 && text.size() > width) text = joined(fields, --highest);
+  return text;
+}
+
+std::size_t width_of(int columns) {
+  return static_cast<std::size_t>(std::max(columns - 1, 0));
+}
+
+std::string with_bar(double share, const std::vector<Field>& fields, int columns) {
+  const std::size_t width = width_of(columns);
+  const double shown = std::clamp(share, 0.0, 1.0);
+  const std::string head = fmt::format("{:3} % ", static_cast<int>(std::floor(100.0 * shown)));
+  const std::string text = fitted(fields, width - std::min(width, head.size()));
+  const std::size_t taken = head.size() + text.size() + 3;  // "[" and "] "
+  if (width < taken + narrowest_bar) return (head + text).substr(0, width);
+  const std::size_t cells = std::min(width - taken, widest_bar);
+  const auto full = static_cast<std::size_t>(static_cast<double>(cells) * shown);
+  return head + '[' + std::string(full, '#') + std::string(cells - full, '.') + "] " + text;
+}
+
+/// Of a run that a time ends: neither its steps nor what is left of them is known.
+std::string line_without_end(const LiveStep& now, int columns) {
+  std::vector<Field> fields{
+      {1, fmt::format("epoch {}", now.epoch)},
+      {0, fmt::format("step {}", now.step)},
+      {0, fmt::format("loss {:.5f}", now.loss)},
+      {2, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
+  if (now.waiting) fields.push_back({3, fmt::format("waiting {:.0f} %", 100.0 * *now.waiting)});
+  return fitted(fields, width_of(columns)).substr(0, width_of(columns));
+}
+
+}  // namespace
+
+std::string line_with_bar(double share, const std::vector<std::string>& fields, int columns) {
+  std::vector<Field> ranked;
+  for (const std::string& text : fields) ranked.push_back({static_cast<int>(ranked.size()), text});
+  return with_bar(share, ranked, columns);
+}
+
+std::string live_line(const StartReport& run, const LiveStep& now, int columns) {
+  if (run.steps == 0) return line_without_end(now, columns);
+  const auto left = static_cast<double>(std::max<std::int64_t>(run.steps - now.step, 0));
+  const std::int64_t left_of_epoch = std::max<std::int64_t>(run.steps_per_epoch - now.batch, 0);
+  const double epochs_to_come =
+      run.steps_per_epoch > 0
+          ? std::ceil((left - static_cast<double>(left_of_epoch)) / static_cast<double>(run.steps_per_epoch))
+          : 0.0;
+  const std::int64_t epochs = now.epoch + 1 + static_cast<std::int64_t>(std::max(epochs_to_come, 0.0));
+  std::vector<Field> fields{
+      {3, fmt::format("epoch {} of {}", now.epoch, epochs)},
+      {1, fmt::format("step {}/{}", now.step, run.steps)},
+      {2, fmt::format("loss {:.5f}", now.loss)},
+      {4, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
+  if (epochs > now.epoch + 1)
+    fields.push_back(
+        {6, fmt::format("epoch {} left", duration_text(static_cast<double>(left_of_epoch) * now.step_s))});
+  fields.push_back(
+      {0, fmt::format("run {} left", duration_text(left * now.seconds_per_step.value_or(now.step_s)))});
+  if (now.waiting) fields.push_back({5, fmt::format("waiting {:.0f} %", 100.0 * *now.waiting)});
+  return with_bar(static_cast<double>(now.step) / static_cast<double>(run.steps), fields, columns);
 }
 
 }  // namespace flotilla

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/observe/metrics_schema.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -94,38 +96,76 @@ void visit_keys(Report& report, Visitor& key) {
       "that all would have gained, had it come with the next one");
 }
 
+/// Of more outputs a line of metrics.jsonl holds the figures of all together only.
+constexpr std::size_t most_reported_outputs = 1000;
+
+/// Visits the place of a value, which is `figures` where the visitor reads.
+template <MaybeConst<Figures> Values, class Visit>
+void visit_value(Values& figures, std::string_view key, const Visit& visit) {
+  const auto found = figures.find(key);
+  std::optional<double> value;
+  if (found != figures.end()) value = found->second;
+  visit(value);
+  if constexpr (!std::is_const_v<Values>)
+    if (value.has_value()) figures.insert_or_assign(std::string(key), value.value_or(0.0));
+}
+
+/// Visits a figure under `name`, its own key or that of the averaged weights.
+template <MaybeConst<Figures> Values, class Visitor>
+void visit_figure(Values& figures, Visitor& key, const Metric& metric, const std::string& name,
+                  const std::string& meaning) {
+  visit_value(figures, metric.key, [&](std::optional<double>& value) {
+    const std::string unit(metric.unit);
+    if (metric.of != MetricOf::all || name != metric.key)
+      return key(name.c_str(), value, unit.c_str(), meaning.c_str());
+    double always = value.value_or(0.0);  // every line has it
+    key(name.c_str(), always, unit.c_str(), meaning.c_str());
+    value = always;
+  });
+}
+
+template <MaybeConst<Figures> Values, class Visitor>
+void visit_figures(Values& figures, Visitor& key, std::initializer_list<MetricOf> models) {
+  for (const Metric& metric : metrics())
+    if (std::ranges::find(models, metric.of) != models.end())
+      visit_figure(figures, key, metric, std::string(metric.key), std::string(metric.meaning));
+}
+
+/// One array for each metric, with a value for each output.
+template <MaybeConst<std::vector<Figures>> Outputs, class Visitor>
+void visit_outputs(Outputs& outputs, Visitor& key) {
+  std::string meaning = "of each output; so are the next ones, of up to 1,000 outputs";
+  for (const Metric& metric : metrics()) {
+    if (!metric.of_each) continue;
+    std::vector<double> values;
+    for (const Figures& one : outputs)
+      if (const auto found = one.find(metric.key);
+          found != one.end() && outputs.size() <= most_reported_outputs)
+        values.push_back(found->second);
+    const std::size_t written = values.size();
+    key(cat("output_", metric.key).c_str(), values, std::string(metric.unit).c_str(), meaning.c_str());
+    if constexpr (!std::is_const_v<Outputs>) {
+      outputs.resize(std::max(outputs.size(), values.size()));
+      for (std::size_t i = written; i < values.size(); ++i) outputs[i][std::string(metric.key)] = values[i];
+    }
+    meaning = "of each output";
+  }
+}
+
 template <MaybeConst<ValidationReport> Report, class Visitor>
 void visit_keys(Report& report, Visitor& key) {
   key("step", report.step, "steps", "done");
   key("epoch", report.epoch, "epochs", "begun before this one");
-  key("loss", report.loss, "nats",
-      "mean over the samples, with train.label_smoothing as in training; of model.loss = \"mse\", \"mae\" "
-      "and "
-      "\"huber\" in units of the scaled targets");
-  key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
-  key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
+  visit_figures(report.figures, key, {MetricOf::all, MetricOf::classes});
   key("samples", report.samples, "samples", "each counted once");
-  key("rmse", report.rmse, "",
-      "root of the mean squared error over samples and outputs, in units of the data; this and the next two "
-      "are of "
-      "model.loss = \"mse\", \"mae\" and \"huber\"");
-  key("mae", report.mae, "", "mean absolute error, in units of the data");
-  key("r2", report.r2, "", "coefficient of determination, mean over the outputs");
-  key("accuracy", report.accuracy, "fraction",
-      "of the labels that are right at probability 0.5; this and the next are of model.loss = \"binary\"");
-  key("f1", report.f1, "", "2 TP / (2 TP + FP + FN) over all outputs");
-  key("output_rmse", report.output_rmse, "", "of each output; so are the next ones, of up to 1,000 outputs");
-  key("output_mae", report.output_mae, "", "of each output");
-  key("output_r2", report.output_r2, "", "of each output");
-  key("output_accuracy", report.output_accuracy, "fraction", "of each output");
-  key("output_f1", report.output_f1, "", "of each output");
-  key("average_loss", report.average_loss, "nats", "of the averaged weights, with train.average_decay");
-  key("average_accuracy_top1", report.average_accuracy_top1, "fraction", "of the averaged weights");
-  key("average_accuracy_top5", report.average_accuracy_top5, "fraction", "of the averaged weights");
-  key("average_rmse", report.average_rmse, "", "of the averaged weights");
-  key("average_r2", report.average_r2, "", "of the averaged weights");
-  key("average_accuracy", report.average_accuracy, "fraction", "of the averaged weights");
-  key("average_f1", report.average_f1, "", "of the averaged weights");
+  visit_figures(report.figures, key, {MetricOf::numbers, MetricOf::labels});
+  visit_outputs(report.outputs, key);
+  std::string meaning = "of the averaged weights, with train.average_decay";
+  for (const Metric& metric : metrics()) {
+    if (!metric.averaged) continue;
+    visit_figure(report.averages, key, metric, metric.average_key(), meaning);
+    meaning = "of the averaged weights";
+  }
   key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
   key("best_of", report.best_of, "",
       "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
@@ -135,11 +175,7 @@ void visit_keys(Report& report, Visitor& key) {
       "its best value so far, also over resumes; missing where a run ends between two validations: that one "
       "does not count");
   key("best_epoch", report.best_epoch, "epochs", "begun before the one with that value");
-  key("auc", report.auc, "", "area under the ROC curve, of clicks; so are the next ones");
-  key("auc_bound", report.auc_bound, "", "how far auc may be from that without bins");
-  key("pr_auc", report.pr_auc, "", "area under the precision-recall curve");
-  key("log_loss", report.log_loss, "nats", "mean over the samples, without train.label_smoothing");
-  key("calibration", report.calibration, "", "clicks predicted per click; null without clicks");
+  visit_figures(report.figures, key, {MetricOf::clicks});
 }
 
 template <MaybeConst<CheckpointReport> Report, class Visitor>

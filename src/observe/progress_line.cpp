@@ -6,7 +6,6 @@
 
 #include "kernels/error.hpp"
 #include "src/observe/console.hpp"
-#include "src/observe/live_line.hpp"
 
 namespace flotilla {
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,7 +19,6 @@
 #include "src/files/file_error.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/console.hpp"
-#include "src/observe/live_line.hpp"
 #include "src/observe/metrics_file.hpp"
 #include "src/observe/metrics_schema.hpp"
 #include "src/observe/print.hpp"
@@ -27,6 +27,17 @@
 namespace flotilla {
 
 namespace {
+
+/// A line "VmHWM:   1234 kB" of /proc/self/status, in bytes; 0 if it is not there.
+std::int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    std::int64_t kilobytes = 0;
+    if (word == key && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -183,6 +194,13 @@ void Reporter::warn(const std::string& line) {
 void Reporter::log(const std::string& line) {
   const std::lock_guard lock(impl_->mutex);
   impl_->to_log(line);
+}
+
+std::int64_t peak_memory_bytes() {
+  return status_bytes("VmHWM:");
+}
+std::int64_t resident_memory_bytes() {
+  return status_bytes("VmRSS:");
 }
 
 }  // namespace flotilla

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/observe/metrics.hpp"
+
 namespace flotilla {
 
 /// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
@@ -64,32 +66,10 @@ struct StepReport {
 struct ValidationReport {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  double loss = 0.0;
-  std::optional<double> accuracy_top1{};  ///< Of classes, as the next
-  std::optional<double> accuracy_top5{};
+  Figures figures{};  ///< By the keys of metrics()
   std::int64_t samples = 0;
-  std::optional<double> auc{};  ///< Of a model that predicts clicks; so are the next ones
-  std::optional<double> auc_bound{};
-  std::optional<double> pr_auc{};
-  std::optional<double> log_loss{};
-  std::optional<double> calibration{};
-  std::optional<double> average_loss{};  ///< Of the averaged weights (train.average_decay); so are the next
-  std::optional<double> average_accuracy_top1{};
-  std::optional<double> average_accuracy_top5{};
-  std::optional<double> rmse{};  ///< Of outputs that are numbers, in units of the data; so are the next two
-  std::optional<double> mae{};
-  std::optional<double> r2{};
-  std::optional<double> accuracy{};  ///< Of outputs that are labels, 0 or 1; so is the next
-  std::optional<double> f1{};
-  std::optional<double> average_rmse{};  ///< Of the averaged weights; so are the next
-  std::optional<double> average_r2{};
-  std::optional<double> average_accuracy{};
-  std::optional<double> average_f1{};
-  std::vector<double> output_rmse{};  ///< The figures above of each output; so are the next
-  std::vector<double> output_mae{};
-  std::vector<double> output_r2{};
-  std::vector<double> output_accuracy{};
-  std::vector<double> output_f1{};
+  std::vector<Figures> outputs{};            ///< Of each output, where it predicts numbers or labels
+  Figures averages{};                        ///< Of the averaged weights (train.average_decay)
   std::optional<double> epoch_s{};           ///< Time of the epoch's steps, if all of them were in this run
   std::optional<std::string> best_of{};      ///< Key of the figure by which validations are compared
   std::optional<double> best{};              ///< Its best value so far

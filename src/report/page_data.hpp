@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/report/run_record.hpp"
 
 namespace flotilla::report {
+
+/// The values of a deck as TOML by their keys' paths, "train.epochs". What is no TOML gives no values.
+std::map<std::string, std::string> deck_values(const std::string& deck);
+
+/// A key that has not the same value in all decks.
+struct DeckDifference {
+  std::string key;
+  std::vector<std::string> values;  ///< One for each deck; empty where it lacks the key
+};
+
+/// The keys that differ, but for run.output, which is the run's own. @param decks texts of deck.toml
+std::vector<DeckDifference> deck_differences(const std::vector<std::string>& decks);
 
 /// The runs as the JSON that the page's script draws, in one line. No "<" is in it, so that no text of a run
 /// can end the element that holds it.
@@ -14,5 +28,12 @@ std::string page_data(const std::vector<RunRecord>& runs);
 
 /// A page that needs no other file and no network.
 std::string page_of(const std::vector<RunRecord>& runs);
+
+/// The files of page/, which the build puts into the program. The page has places for the others:
+/// "/*style*/",
+/// "/*script*/" and "/*data*/", the last one for page_data().
+extern const std::string_view page_html;
+extern const std::string_view page_css;
+extern const std::string_view page_js;
 
 }  // namespace flotilla::report

@@ -2,9 +2,12 @@
 #include "src/report/read_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
@@ -12,10 +15,233 @@
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/failure_report.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/report/metrics_reader.hpp"
-#include "src/report/run_builder.hpp"
 
 namespace flotilla::report {
+
+namespace {
+
+double number_of(const nlohmann::json& line, const char* key, double otherwise = no_value) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+/// 0 for what is no count, as a damaged line may hold it.
+std::int64_t whole(double number) {
+  return std::abs(number) < 1e15 ? static_cast<std::int64_t>(number) : 0;
+}
+
+std::int64_t count_of(const nlohmann::json& line, const char* key) {
+  return whole(number_of(line, key, 0.0));
+}
+
+std::string text_of(const nlohmann::json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// The series that are drawn as they are; the phases are summed up beside them.
+constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),      step_key("learning_rate"),
+                                   step_key("samples_per_s"), step_key("step_s"),   step_key("memory_bytes"),
+                                   step_key("period"),        step_key("staleness")};
+
+constexpr std::array phase_keys = {step_key("input_wait_s"), step_key("forward_s"), step_key("backward_s"),
+                                   step_key("exposed_comm_s"), step_key("optimizer_s")};
+
+/// The key of the figure by which runs are compared, of which more is better.
+std::string_view figure_of(const nlohmann::json& validation) {
+  Figures known;
+  for (const Metric& metric : metrics())
+    if (validation.contains(metric.key)) known.emplace(metric.key, 0.0);
+  return compared_metric(known).key;
+}
+
+/// More bands would hide the curves: those that cost most are kept.
+constexpr std::size_t most_stragglers = 400;
+
+}  // namespace
+
+void RunBuilder::take(const MetricsLine& line) {
+  if (line.is_step) return step(line.step);
+  const auto json = nlohmann::json::parse(line.text, nullptr, false);
+  if (!json.is_object()) return;
+  const std::string event = text_of(json, "event");
+  if (event == "start") start(json);
+  totals_.last_time = std::max(totals_.last_time, number_of(json, "time", 0.0));
+  if (event == "validation") validation(json);
+  if (event == "checkpoint") checkpoint(json);
+  if (event == "end") end(json);
+}
+
+void RunBuilder::begin_attempt(double time) {
+  attempt_ = {.time = time, .seconds = seconds_};
+}
+
+void RunBuilder::start(const nlohmann::json& line) {
+  const double first = number_of(line, "first_step", 0.0);
+  begin_attempt(number_of(line, "time", 0.0));
+  facts_ = {.device = text_of(line, "device"),
+            .all_reduce = text_of(line, "all_reduce"),
+            .workers = count_of(line, "workers"),
+            .steps_per_epoch = count_of(line, "steps_per_epoch"),
+            .global_batch = count_of(line, "global_batch_size"),
+            .parameters = count_of(line, "parameters")};
+  totals_.ending.clear();
+  const Knot begin = knot_at(std::max(first, last_.step), attempt_->time);
+  if (first > 0.0)
+    others_.push_back({MarkKind::resume, first, first,
+                       cat("resumed after step ", whole(first), " with ", facts_.workers,
+                           facts_.workers == 1 ? " worker" : " workers")});
+  last_ = begin;
+  if (knots_.items().empty()) knots_.add(begin);
+}
+
+Knot RunBuilder::knot_at(double step, double time) const {
+  const double steps = step - last_.step;
+  const Attempt attempt = attempt_.value_or(Attempt());
+  const double seconds =
+      std::isfinite(time) ? attempt.seconds + std::max(0.0, time - attempt.time) : seconds_;
+  const double epochs =
+      facts_.steps_per_epoch > 0 ? steps / static_cast<double>(facts_.steps_per_epoch) : 0.0;
+  return {.step = step,
+          .seconds = seconds,
+          .epochs = last_.epochs + epochs,
+          .samples = last_.samples + steps * static_cast<double>(facts_.global_batch)};
+}
+
+void RunBuilder::step(const StepLine& line) {
+  const double number = line.number(step_key("step"));
+  const double time = line.number(step_key("time"), no_value);
+  if (!attempt_) begin_attempt(time);
+  Knot knot = knot_at(number, time);
+  if (facts_.steps_per_epoch > 0 && line.has(step_key("epoch")) && line.has(step_key("batch")))
+    knot.epochs = line.number(step_key("epoch")) +
+                  line.number(step_key("batch")) / static_cast<double>(facts_.steps_per_epoch);
+  const double loss = line.number(step_key("loss"));
+  series_of(step_key("loss")).add({number, line.number(step_key("loss_mean"), loss)});
+  for (const std::size_t key : drawn_keys) {
+    if (!line.has(key)) continue;
+    series_of(key).add({number, line.values[key]});
+  }
+  const double steps = std::max(1.0, number - last_.step);
+  const double seconds = steps * line.number(step_key("step_s"));
+  if (line.has(step_key("forward_s"))) add_phases(line);
+  add_straggler(line, seconds);
+  if (std::isnan(loss) && (totals_.step_lines == 0 || !std::isnan(totals_.training_loss)))
+    others_.push_back({MarkKind::fault, number, number, "the loss is not finite"});
+  totals_.training_loss = loss;
+  totals_.sent_bytes += steps * line.number(step_key("sent_bytes"));
+  totals_.memory_bytes = std::max(totals_.memory_bytes, line.number(step_key("memory_bytes")));
+  ++totals_.step_lines;
+  trained_s_ += seconds;
+  trained_samples_ += steps * static_cast<double>(facts_.global_batch);
+  exposed_s_ += steps * line.number(step_key("exposed_comm_s"));
+  last_ = knot;
+  seconds_ = std::max(seconds_, knot.seconds);
+  totals_.last_time = std::max(totals_.last_time, time);
+  knots_.add(knot);
+}
+
+Reduction& RunBuilder::series_of(std::size_t step_key) {
+  Reduction*& series = step_series_[step_key];
+  if (series == nullptr) series = &series_[cat("step.", step_keys[step_key])];
+  return *series;
+}
+
+void RunBuilder::add_phases(const StepLine& line) {
+  std::array<double, phase_names.size()> seconds{};
+  double rest = line.number(step_key("step_s"));
+  for (std::size_t i = 0; i < phase_keys.size(); ++i) {
+    seconds[i] = line.number(phase_keys[i]);
+    rest -= seconds[i];
+  }
+  seconds.back() = std::max(0.0, rest);
+  phases_.add(line.number(step_key("step")), seconds);
+}
+
+/// A worker that cost the others more than 0.1 s and 5 % of the time since the last report.
+void RunBuilder::add_straggler(const StepLine& line, double seconds) {
+  const double cost = line.number(step_key("slowest_cost_s"));
+  if (!(cost > 0.1 && cost > 0.05 * seconds)) return;
+  const auto rank = whole(line.number(step_key("slowest_rank")));
+  if (late_.empty() || late_.back().rank != rank || late_.back().until != last_.step)
+    late_.push_back({.rank = rank, .step = last_.step, .until = last_.step, .cost_s = 0.0});
+  late_.back().until = line.number(step_key("step"));
+  late_.back().cost_s += cost;
+  if (late_.size() < 2 * most_stragglers) return;
+  std::ranges::nth_element(late_, late_.begin() + most_stragglers, std::ranges::greater(), &Late::cost_s);
+  late_.resize(most_stragglers);
+  std::ranges::sort(late_, {}, &Late::step);
+}
+
+void RunBuilder::validation(const nlohmann::json& line) {
+  const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
+  if (knot.step > last_.step) knots_.add(knot);
+  seconds_ = std::max(seconds_, knot.seconds);
+  for (const Metric& metric : metrics())
+    if (metric.chart.place > 0)
+      for (const std::string& key : {std::string(metric.key), metric.average_key()})
+        if (line.contains(key))
+          series_[cat("validation.", key)].add({knot.step, number_of(line, key.c_str())});
+  const double loss = number_of(line, "loss");
+  if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;
+  if (totals_.figure.empty()) {
+    totals_.figure = text_of(line, "best_of");
+    // Of a loss or an error the least is best: another figure is shown.
+    const Metric* const metric = find_metric(totals_.figure);
+    if (totals_.figure.empty() || (metric != nullptr && metric->less_is_better))
+      totals_.figure = figure_of(line);
+    // Where the weights are averaged, best_of means the figure of the averaged ones.
+    if (line.contains("average_" + totals_.figure)) totals_.figure.insert(0, "average_");
+  }
+  totals_.last_figure = number_of(line, totals_.figure.c_str());
+  if (totals_.improvements.empty() ? !std::isnan(totals_.last_figure)
+                                   : totals_.last_figure > totals_.improvements.back().value)
+    totals_.improvements.push_back({totals_.last_figure, knot});
+}
+
+void RunBuilder::checkpoint(const nlohmann::json& line) {
+  const double step = number_of(line, "step", 0.0);
+  const double stall = number_of(line, "stall_s", 0.0);
+  checkpoints_.add({MarkKind::checkpoint, step, step,
+                    cat("checkpoint, ", std::round(number_of(line, "bytes", 0.0) * 1e-5) / 10.0,
+                        " MB; training waited ", std::round(stall * 1e3) / 1e3, " s")});
+}
+
+void RunBuilder::end(const nlohmann::json& line) {
+  totals_.ending = text_of(line, "reason");
+  const Knot knot = knot_at(number_of(line, "step", 0.0), number_of(line, "time"));
+  seconds_ = std::max(seconds_, knot.seconds);
+  if (knot.step > last_.step) {
+    knots_.add(knot);
+    last_ = knot;
+  }
+}
+
+void RunBuilder::finish(RunRecord& record) {
+  for (const auto& [key, reduction] : series_) {
+    record.series[key] = reduction.points();
+    if (std::vector<Point> means = reduction.means(); !means.empty())
+      record.series[mean_of(key)] = std::move(means);
+  }
+  record.phases = phases_.means();
+  record.knots = knots_.items();
+  record.marks = checkpoints_.items();
+  record.marks.insert(record.marks.end(), others_.begin(), others_.end());
+  for (const Late& late : late_)
+    record.marks.push_back({MarkKind::straggler, late.step, late.until,
+                            cat("rank ", late.rank, " came last and cost the others ",
+                                std::round(late.cost_s * 10.0) / 10.0, " s")});
+  std::ranges::stable_sort(record.marks, {}, &Mark::step);
+  record.facts = facts_;
+  totals_.end = last_;
+  totals_.end.seconds = seconds_;
+  totals_.samples_per_s = trained_s_ > 0.0 ? trained_samples_ / trained_s_ : no_value;
+  totals_.exposed_share = trained_s_ > 0.0 ? exposed_s_ / trained_s_ : no_value;
+  if (totals_.ending.empty()) totals_.ending = "not ended";
+  record.totals = totals_;
+}
 
 namespace {
 

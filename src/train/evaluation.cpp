@@ -9,6 +9,8 @@
 
 #include "kernels/trace.hpp"
 #include "src/observe/progress_line.hpp"
+#include "src/train/monitor/click_metrics.hpp"
+#include "src/train/monitor/output_metrics.hpp"
 #include "src/train/run_data.hpp"
 
 namespace flotilla {
@@ -130,13 +132,19 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
   }
   if (counts) counts->merge(workers);
   const double samples = totals[sum_samples];
-  return {.loss = totals[sum_loss] / samples,
-          .accuracy_top1 = totals[sum_top1] / samples,
-          .accuracy_top5 = totals[sum_top5] / samples,
-          .samples = static_cast<std::int64_t>(samples),
-          .clicks = counts ? std::optional(counts->metrics()) : std::nullopt,
-          .outputs = units ? std::optional(merged_metrics(*units, output_sums, workers)) : std::nullopt,
-          .not_finite = not_finite};
+  Evaluation result{.figures = {{"loss", totals[sum_loss] / samples}},
+                    .samples = static_cast<std::int64_t>(samples),
+                    .not_finite = not_finite};
+  if (units) {
+    OutputMetrics metrics = merged_metrics(*units, output_sums, workers);
+    result.figures.merge(metrics.all);
+    result.outputs = std::move(metrics.outputs);
+  } else {
+    result.figures.emplace("accuracy_top1", totals[sum_top1] / samples);
+    result.figures.emplace("accuracy_top5", totals[sum_top5] / samples);
+  }
+  if (counts) result.figures.merge(counts->metrics());
+  return result;
 }
 
 }  // namespace flotilla

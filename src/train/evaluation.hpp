@@ -3,27 +3,25 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "models/network.hpp"
 #include "mpi/core/communicator.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/parameter_server/worker/embeddings.hpp"
-#include "src/train/monitor/click_metrics.hpp"
-#include "src/train/monitor/output_metrics.hpp"
 
 namespace flotilla {
 
 struct Evaluation {
-  double loss = 0.0;
-  double accuracy_top1 = 0.0;  ///< Of classes, as the next
-  double accuracy_top5 = 0.0;
+  Figures figures{};  ///< Those of metrics() that the model has
   std::int64_t samples = 0;
-  std::optional<ClickMetrics> clicks{};
-  std::optional<OutputMetrics> outputs{};  ///< Of a model that predicts no classes
-  std::int64_t not_finite = -1;  ///< First sample of the first batch whose loss is not finite; −1: none
+  std::vector<Figures> outputs{};  ///< Of each output, where the model predicts no classes
+  std::int64_t not_finite = -1;    ///< First sample of the first batch whose loss is not finite; −1: none
+
+  double loss() const { return figures.at("loss"); }
 };
 
 using NetworkInputs = std::function<HostBatch(const Batch&)>;

@@ -9,11 +9,10 @@
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/class_names.hpp"
-#include "src/observe/live_line.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/re_estimate.hpp"
-#include "src/train/reported_metrics.hpp"
 #include "src/train/trainer.hpp"
 
 // What a trainer does between steps: reports, validations, checkpoints.
@@ -165,12 +164,12 @@ void Trainer::validate() {
   run_.model.evaluate_with(run_.model.weights);
   ValidationReport report{.step = step_,
                           .epoch = epoch_of_last_step(),
-                          .loss = result.loss,
+                          .figures = result.figures,
                           .samples = result.samples,
+                          .outputs = result.outputs,
                           .epoch_s = position_.offset == 0 ? last_epoch_s_ : std::nullopt,
                           .classes = config_.model.classes};
-  put_metrics(result, report);
-  if (average) put_average(*average, report);
+  if (average) report.averages = reported_averages(average->figures);
   // A run that is cut short validates where the whole one does not: that must not change how it goes on.
   if (validates_now() || config_.validation.every == 0) {
     // That all workers find the same must not hang on the last bit of what each computed: worker 0's counts.

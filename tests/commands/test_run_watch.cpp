@@ -76,8 +76,10 @@ TEST(RunWatch, ShowsTheLastLineOfEachKindFirstAndThenEachLine) {
 
   const RunNews first = watch.look(200, 102.5);
   run.step(30, 103.0);
-  run.write(ValidationReport{.step = 30, .epoch = 2, .loss = 0.25, .accuracy_top1 = 0.9, .samples = 10},
-            103.5);
+  run.write(
+      ValidationReport{
+          .step = 30, .epoch = 2, .figures = {{"loss", 0.25}, {"accuracy_top1", 0.9}}, .samples = 10},
+      103.5);
   const RunNews second = watch.look(200, 104.0);
 
   ASSERT_EQ(first.lines.size(), 2U);

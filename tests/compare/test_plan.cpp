@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "src/compare/planned_trainings.hpp"
+#include "src/compare/plan.hpp"
 #include "src/config/mistakes.hpp"
 
 namespace flotilla::test {

@@ -20,9 +20,8 @@
 #include "src/job/slurm.hpp"
 #include "src/job/time_limit.hpp"
 #include "src/observe/failure_report.hpp"
-#include "src/report/metrics_line.hpp"
 #include "src/report/metrics_reader.hpp"
-#include "src/report/run_builder.hpp"
+#include "src/report/read_run.hpp"
 #include "tests/fuzz/fuzz_targets.hpp"
 #include "tests/support/temporary_folder.hpp"
 

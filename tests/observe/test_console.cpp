@@ -30,19 +30,21 @@ TEST(Console, LeavesTopFiveOutBelowTenClasses) {
   step.accuracy_top1 = 0.875;
   step.accuracy_top5 = 1.0;
   const ValidationReport validation{
-      .epoch = 2, .loss = 0.25, .accuracy_top1 = 0.975, .accuracy_top5 = 1.0, .samples = 2000, .classes = 9};
+      .epoch = 2,
+      .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
+      .samples = 2000,
+      .classes = 9};
 
   EXPECT_EQ(console_line(step), "[Epoch 0, batch 100] loss: 0.50000, acc1: 0.87500, 1000 samples/s, lr: 0");
   EXPECT_EQ(console_line(validation), "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, 2000 samples");
 }
 
 TEST(Console, SaysTheTimeOfAnEpoch) {
-  const ValidationReport validation{.epoch = 2,
-                                    .loss = 0.25,
-                                    .accuracy_top1 = 0.975,
-                                    .accuracy_top5 = 1.0,
-                                    .samples = 2000,
-                                    .epoch_s = 75.0};
+  const ValidationReport validation{
+      .epoch = 2,
+      .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
+      .samples = 2000,
+      .epoch_s = 75.0};
 
   EXPECT_EQ(
       console_line(validation),
@@ -50,14 +52,13 @@ TEST(Console, SaysTheTimeOfAnEpoch) {
 }
 
 TEST(Console, SaysTheBestValidationSoFar) {
-  const ValidationReport validation{.epoch = 2,
-                                    .loss = 0.25,
-                                    .accuracy_top1 = 0.975,
-                                    .accuracy_top5 = 1.0,
-                                    .samples = 2000,
-                                    .best_of = "accuracy_top1",
-                                    .best = 0.98,
-                                    .best_epoch = 1};
+  const ValidationReport validation{
+      .epoch = 2,
+      .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
+      .samples = 2000,
+      .best_of = "accuracy_top1",
+      .best = 0.98,
+      .best_epoch = 1};
 
   EXPECT_EQ(console_line(validation),
             "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples, best acc1: "
@@ -86,7 +87,9 @@ TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
 
 TEST(Console, SaysAValidationInTheSameTerms) {
   EXPECT_EQ(console_line(ValidationReport{
-                .epoch = 2, .loss = 0.25, .accuracy_top1 = 0.975, .accuracy_top5 = 1.0, .samples = 2000}),
+                .epoch = 2,
+                .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
+                .samples = 2000}),
             "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, acc5: 1.00000, 2000 samples");
 }
 
@@ -96,12 +99,12 @@ TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksArePredicted) {
   step.accuracy_top5 = 1.0;
   step.auc = 0.75;
   step.batch_auc = 0.8;
-  ValidationReport validation{.epoch = 2, .loss = 0.25, .samples = 2000};
-  validation.auc = 0.8125;
-  validation.auc_bound = 0.0001;
-  validation.pr_auc = 0.5;
-  validation.log_loss = 0.25;
-  validation.calibration = 1.02;
+  ValidationReport validation{.epoch = 2, .figures = {{"loss", 0.25}}, .samples = 2000};
+  validation.figures["auc"] = 0.8125;
+  validation.figures["auc_bound"] = 0.0001;
+  validation.figures["pr_auc"] = 0.5;
+  validation.figures["log_loss"] = 0.25;
+  validation.figures["calibration"] = 1.02;
 
   EXPECT_EQ(console_line(step),
             "[Epoch 0, batch 100] loss: 0.50000, auc: 0.75000, batch_auc: 0.80000, 1000 samples/s, lr: 0");

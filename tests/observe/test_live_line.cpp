@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "src/observe/live_line.hpp"
+#include "src/observe/console.hpp"
 
 namespace flotilla {
 namespace {

@@ -87,7 +87,8 @@ TEST(MetricsSchema, ReadsTheLinesThatItWrites) {
   step.slowest_host = "node7";
   const std::vector<std::string> lines = {
       metrics_line(StartReport{.deck = "a.toml", .workers = 4, .steps = 10, .network_gb_s = 12.5}, 1.25),
-      metrics_line(step, 2.0), metrics_line(ValidationReport{.accuracy_top1 = 0.5, .auc = 0.75}, 3.0),
+      metrics_line(step, 2.0),
+      metrics_line(ValidationReport{.figures = {{"accuracy_top1", 0.5}, {"auc", 0.75}}}, 3.0),
       metrics_line(CheckpointReport{.path = "step-1.h5", .bytes = 12}, 4.0),
       metrics_line(EndReport{.reason = "done", .step = 10}, 5.0)};
   for (const std::string& line : lines) {

@@ -5,11 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "src/report/charts.hpp"
-#include "src/report/csv.hpp"
-#include "src/report/deck_differences.hpp"
+#include "src/report/metrics_reader.hpp"
 #include "src/report/page_data.hpp"
 #include "src/report/read_run.hpp"
-#include "src/report/svg_chart.hpp"
 #include "tests/report/metrics_text.hpp"
 
 namespace flotilla::report {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "src/report/metrics_line.hpp"
+#include "src/report/metrics_reader.hpp"
 #include "src/report/read_run.hpp"
 #include "tests/report/metrics_text.hpp"
 #include "tests/support/within.hpp"

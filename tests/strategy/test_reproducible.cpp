@@ -45,7 +45,7 @@ Bits bits_of(TrainingRun& run, int steps) {
   bits.losses.push_back(evaluate(*run.parts.model.network, *run.parts.data.training, run.world, {},
                                  run.parts.model.validation_sums.span(), run.parts.model.shards(),
                                  run.parts.config, [](const Batch&) {})
-                            .loss);
+                            .loss());
   return bits;
 }
 

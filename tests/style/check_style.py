@@ -39,9 +39,9 @@ MOST_LINES = 500
 MOST_MEMBERS, MOST_VIRTUALS, MOST_PARAMETERS = 15, 10, 6
 # Classes that hold more, with what they hold now: these numbers may only fall.
 MORE_MEMBERS = {
-    "DataConfig": 46, "ModelConfig": 23, "RunConfig": 16, "StepReport": 31, "ValidationReport": 33,  # one for each key or figure
+    "DataConfig": 46, "ModelConfig": 23, "RunConfig": 16, "StepReport": 31,  # one for each key or figure
     "Trainer": 46, "PushPullServer::Link": 21, "Watchdog::Impl": 21, "Lamb": 19,
-    "RunBuilder": 18, "LayerwiseOptimizer": 17, "LocalRows": 16,
+    "LayerwiseOptimizer": 17, "LocalRows": 16,
 }
 MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Strategy": 17, "Dataset": 17, "DeviceFlat": 11,
                  "HostFlat": 11, "ListedFlat": 11, "ReferenceFlat": 11,

@@ -85,7 +85,7 @@ Trained train(const std::string& deck, bool as_bytes, int steps) {
         padded = padded || batch.valid < static_cast<std::int64_t>(batch.labels.size());
       });
   EXPECT_TRUE(padded);
-  return {run.parameters(), run.statistics(), evaluation.loss, evaluation.accuracy_top1};
+  return {run.parameters(), run.statistics(), evaluation.loss(), evaluation.figures.at("accuracy_top1")};
 }
 
 void expect_same_bits(const std::string& deck, int steps) {

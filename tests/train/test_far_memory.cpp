@@ -201,7 +201,7 @@ TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
     losses.push_back(evaluate(run.parts.model.evaluator(), *run.parts.data.training, run.world, {},
                               run.parts.model.validation_sums.span(), 1, run.parts.config,
                               [](const Batch&) {})
-                         .loss);
+                         .loss());
   }
   EXPECT_TRUE(test::within(relative_difference(models[2], models[0]), 0.0, rounding));
   EXPECT_TRUE(test::within(relative_difference(models[3], models[1]), 0.0, rounding));

@@ -5,29 +5,29 @@
 
 #include <cmath>
 
+#include "kernels/error.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 
 namespace flotilla {
 
 namespace {
 
-bool is_better(BestMetric metric, double value, double than) {
-  const bool less_is_better =
-      metric == BestMetric::loss || metric == BestMetric::log_loss || metric == BestMetric::rmse;
-  return less_is_better ? value < than : value > than;
-}
-
-BestMetric compared_metric(const Config& config) {
-  if (config.checkpoint.best != BestMetric::none) return config.checkpoint.best;
-  if (predicts_clicks(config.model)) return BestMetric::auc;
-  if (config.model.has_classes()) return BestMetric::accuracy_top1;
-  return config.model.loss == ModelLoss::binary ? BestMetric::accuracy : BestMetric::r2;
+const Metric& compared_metric_of(const Config& config) {
+  if (config.checkpoint.best != BestMetric::none) {
+    const Metric* const metric = find_metric(word(config.checkpoint.best));
+    require(metric != nullptr, "checkpoint.best names no metric");
+    return *metric;
+  }
+  if (predicts_clicks(config.model)) return compared_metric(MetricOf::clicks);
+  if (config.model.has_classes()) return compared_metric(MetricOf::classes);
+  return compared_metric(config.model.loss == ModelLoss::binary ? MetricOf::labels : MetricOf::numbers);
 }
 
 }  // namespace
 
 BestValidation::BestValidation(const Config& config, const std::map<std::string, double>& numbers)
-    : metric_(compared_metric(config)), patience_(config.train.patience), target_(config.train.target) {
+    : metric_(compared_metric_of(config)), patience_(config.train.patience), target_(config.train.target) {
   const auto number = [&](const char* name, double otherwise) {
     const auto found = numbers.find(name);
     return found == numbers.end() ? otherwise : found->second;
@@ -40,28 +40,19 @@ BestValidation::BestValidation(const Config& config, const std::map<std::string,
 }
 
 double BestValidation::figure(const ValidationReport& report) const {
-  const auto of = [](const std::optional<double>& average, const std::optional<double>& plain) {
-    return average.value_or(plain.value_or(0.0));
-  };
-  switch (metric_) {
-    case BestMetric::loss: return of(report.average_loss, report.loss);
-    case BestMetric::accuracy_top5: return of(report.average_accuracy_top5, report.accuracy_top5);
-    case BestMetric::auc: return of({}, report.auc);
-    case BestMetric::log_loss: return of({}, report.log_loss);
-    case BestMetric::rmse: return of(report.average_rmse, report.rmse);
-    case BestMetric::r2: return of(report.average_r2, report.r2);
-    case BestMetric::accuracy: return of(report.average_accuracy, report.accuracy);
-    case BestMetric::f1: return of(report.average_f1, report.f1);
-    case BestMetric::none:
-    case BestMetric::accuracy_top1: break;
-  }
-  return of(report.average_accuracy_top1, report.accuracy_top1);
+  for (const Figures* figures : {&report.averages, &report.figures})
+    if (const auto found = figures->find(metric_.key); found != figures->end()) return found->second;
+  return 0.0;
+}
+
+bool BestValidation::is_better(double value, double than) const {
+  return metric_.less_is_better ? value < than : value > than;
 }
 
 bool BestValidation::add(double figure, const ValidationReport& report) {
   if (report.step <= compared_) return false;
   compared_ = report.step;
-  const bool improved = std::isfinite(figure) && (!is_known() || is_better(metric_, figure, value_));
+  const bool improved = std::isfinite(figure) && (!is_known() || is_better(figure, value_));
   waited_ = improved ? 0 : waited_ + 1;
   if (!improved) return false;
   value_ = figure;
@@ -71,18 +62,18 @@ bool BestValidation::add(double figure, const ValidationReport& report) {
 }
 
 bool BestValidation::reached_target() const {
-  return target_ > 0.0 && is_known() && !is_better(metric_, target_, value_);
+  return target_ > 0.0 && is_known() && !is_better(target_, value_);
 }
 
 void BestValidation::put_into(ValidationReport& report) const {
   if (!is_known()) return;
-  report.best_of = std::string(word(metric_));
+  report.best_of = std::string(metric_.key);
   report.best = value_;
   report.best_epoch = epoch_;
 }
 
 std::string BestValidation::text() const {
-  return fmt::format("{} {:.5f} in epoch {}", word(metric_), value_, epoch_);
+  return fmt::format("{} {:.5f} in epoch {}", metric_.key, value_, epoch_);
 }
 
 std::map<std::string, double> BestValidation::numbers() const {

@@ -34,7 +34,9 @@ class BestValidation {
   std::map<std::string, double> numbers() const;
 
  private:
-  BestMetric metric_;
+  bool is_better(double value, double than) const;
+
+  const Metric& metric_;
   std::int64_t patience_;
   double target_;
   double value_ = 0.0;

@@ -113,15 +113,18 @@ void ClickCounts::merge(const mpi::Communicator& workers) {
   workers.all_reduce(std::span<std::int64_t>(counts_));
 }
 
-ClickMetrics ClickCounts::metrics() const {
+Figures ClickCounts::metrics() const {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  if (counts_[sum_not_a_number] > 0) return {nan, nan, nan, nan, nan};
   const ClickTotals all = click_totals(cells());
-  return {.auc = auc_of(cells()),
-          .auc_bound = auc_bound_of(cells()),
-          .pr_auc = pr_auc_of(cells()),
-          .log_loss = number(counts_[sum_loss]) / steps_per_unit / (all.clicked + all.others),
-          .calibration = all.clicked == 0.0 ? nan : number(counts_[sum_p]) / steps_per_unit / all.clicked};
+  Figures figures = {
+      {"auc", auc_of(cells())},
+      {"auc_bound", auc_bound_of(cells())},
+      {"pr_auc", pr_auc_of(cells())},
+      {"log_loss", number(counts_[sum_loss]) / steps_per_unit / (all.clicked + all.others)},
+      {"calibration", all.clicked == 0.0 ? nan : number(counts_[sum_p]) / steps_per_unit / all.clicked}};
+  if (counts_[sum_not_a_number] > 0)
+    for (auto& [key, value] : figures) value = nan;
+  return figures;
 }
 
 }  // namespace flotilla

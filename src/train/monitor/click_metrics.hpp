@@ -8,6 +8,7 @@
 
 #include "mpi/core/communicator.hpp"
 #include "src/config/config.hpp"
+#include "src/observe/metrics.hpp"
 
 namespace flotilla {
 
@@ -40,14 +41,6 @@ double auc_bound_of(std::span<const std::int64_t> cells);
 /// clicks.
 double pr_auc_of(std::span<const std::int64_t> cells);
 
-struct ClickMetrics {
-  double auc = 0.0;
-  double auc_bound = 0.0;
-  double pr_auc = 0.0;
-  double log_loss = 0.0;     ///< Nats, mean over the samples
-  double calibration = 0.0;  ///< Σ p / clicks; NaN without clicks
-};
-
 /// Counts over the predictions of a data set.
 class ClickCounts {
  public:
@@ -56,8 +49,9 @@ class ClickCounts {
   void add(std::span<const float> logits, std::span<const std::int32_t> labels);
   /// Collective. Adds up the counts of all workers.
   void merge(const mpi::Communicator& workers);
-  /// All metrics are NaN if a prediction was.
-  ClickMetrics metrics() const;
+  /// auc, auc_bound, pr_auc, log_loss (nats, mean over the samples) and calibration (Σ p / clicks; NaN
+  /// without clicks). All are NaN if a prediction was.
+  Figures metrics() const;
   std::span<const std::int64_t> cells() const { return std::span(counts_).first(click_cells); }
 
  private:

@@ -74,40 +74,40 @@ void OutputSums::merge(std::span<const double> other) {
   sums_[0] += more;
 }
 
-OutputFigures OutputSums::figures_of(std::span<const double> sums) const {
+Figures OutputSums::figures_of(std::span<const double> sums) const {
   const double count = sums_[0];
   if (units_.binary()) {
     const double wrong = sums[false_positives] + sums[false_negatives];
     const double right = sums[true_positives] + sums[true_negatives];
     const double positives = 2.0 * sums[true_positives];
-    return {.accuracy = right / (right + wrong),
-            .f1 = positives > 0.0 ? positives / (positives + wrong) : 0.0};
+    return {{"accuracy", right / (right + wrong)},
+            {"f1", positives > 0.0 ? positives / (positives + wrong) : 0.0}};
   }
   const double errors = sums[squared_errors];
   const double deviations = sums[squared_deviations];
-  return {.rmse = std::sqrt(errors / count),
-          .mae = sums[absolute_errors] / count,
-          .r2 = deviations > 0.0 ? 1.0 - errors / deviations : (errors > 0.0 ? 0.0 : 1.0)};
+  return {{"rmse", std::sqrt(errors / count)},
+          {"mae", sums[absolute_errors] / count},
+          {"r2", deviations > 0.0 ? 1.0 - errors / deviations : (errors > 0.0 ? 0.0 : 1.0)}};
 }
 
 OutputMetrics OutputSums::metrics() const {
-  OutputMetrics metrics{.binary = units_.binary(), .all = {}, .outputs = {}};
+  OutputMetrics metrics;
   const auto width = static_cast<double>(units_.width());
-  std::vector<double> labels(per_output);
-  double squares = 0.0;
+  std::vector<double> all(per_output);
+  double mae = 0.0;
+  double r2 = 0.0;
   for (std::size_t output = 0; output < units_.width(); ++output) {
     const auto sums = std::span(sums_).subspan(1 + per_output * output, per_output);
     metrics.outputs.push_back(figures_of(sums));
-    const OutputFigures& one = metrics.outputs.back();
-    for (std::size_t i = 0; i < per_output; ++i) labels[i] += sums[i];
-    squares += sums[squared_errors];
-    metrics.all.mae += one.mae / width;
-    metrics.all.r2 += one.r2 / width;
+    for (std::size_t i = 0; i < per_output; ++i) all[i] += sums[i];
+    if (units_.binary()) continue;
+    mae += metrics.outputs.back().at("mae") / width;
+    r2 += metrics.outputs.back().at("r2") / width;
   }
   if (units_.binary())
-    metrics.all = figures_of(labels);
+    metrics.all = figures_of(all);
   else
-    metrics.all.rmse = std::sqrt(squares / (sums_[0] * width));
+    metrics.all = {{"rmse", std::sqrt(all[squared_errors] / (sums_[0] * width))}, {"mae", mae}, {"r2", r2}};
   return metrics;
 }
 

@@ -7,25 +7,16 @@
 #include <vector>
 
 #include "src/config/output_units.hpp"
+#include "src/observe/metrics.hpp"
 
 namespace flotilla {
 
-/// Figures of one output, or of all together. Those of numbers and those of labels exclude each other: the
-/// others are 0.
-struct OutputFigures {
-  double rmse = 0.0;  ///< √ of the mean squared error
-  double mae = 0.0;   ///< Mean absolute error
-  /// 1 − Σ (t − y)² / Σ (t − mean of t)²; of targets that are all equal 1 if they are met, else 0, as
-  /// scikit-learn's r2_score has it. Of all outputs: the mean of theirs
-  double r2 = 0.0;
-  double accuracy = 0.0;  ///< Share of labels that are right at probability 0.5
-  double f1 = 0.0;        ///< 2 TP / (2 TP + FP + FN); 0 where that is 0 / 0. Of all outputs: of their sums
-};
-
+/// Figures of numbers (rmse, mae, r2) or of labels (accuracy, f1). r2 = 1 − Σ (t − y)² / Σ (t − mean of t)²;
+/// of targets that are all equal it is 1 if they are met, else 0, as scikit-learn's r2_score has it. f1 = 2
+/// TP / (2 TP + FP + FN); 0 where that is 0 / 0.
 struct OutputMetrics {
-  bool binary = false;
-  OutputFigures all;
-  std::vector<OutputFigures> outputs;
+  Figures all;                   ///< mae and r2 are means of those of the outputs, the others are of all sums
+  std::vector<Figures> outputs;  ///< Of each output
 };
 
 /// The sums of which OutputMetrics are made, as doubles that can be exchanged. Samples are added one by one:
@@ -46,7 +37,7 @@ class OutputSums {
   /// mean)², Σ |t − y| and Σ (t − y)²; of labels true and false positives and negatives.
   static constexpr std::size_t per_output = 4;
 
-  OutputFigures figures_of(std::span<const double> sums) const;
+  Figures figures_of(std::span<const double> sums) const;
 
   OutputUnits units_;
   std::vector<double> sums_;

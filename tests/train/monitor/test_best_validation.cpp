@@ -9,7 +9,8 @@ namespace flotilla {
 namespace {
 
 bool add(BestValidation& best, std::int64_t step, double loss, double accuracy = 0.0) {
-  const ValidationReport report{.step = step, .epoch = step / 10, .loss = loss, .accuracy_top1 = accuracy};
+  const ValidationReport report{
+      .step = step, .epoch = step / 10, .figures = {{"loss", loss}, {"accuracy_top1", accuracy}}};
   return best.add(best.figure(report), report);
 }
 
@@ -89,7 +90,7 @@ TEST(BestValidation, GoesOnWhereItWasSaved) {
 TEST(BestValidation, StandsInTheReport) {
   BestValidation best(config_of(BestMetric::none, 0), {});
   add(best, 10, 0.5, 0.75);
-  ValidationReport report{.step = 20, .epoch = 2, .accuracy_top1 = 0.5};
+  ValidationReport report{.step = 20, .epoch = 2, .figures = {{"accuracy_top1", 0.5}}};
 
   best.put_into(report);
 
@@ -107,8 +108,8 @@ TEST(BestValidation, OfNumbersIsTheLowestErrorOrTheHighestR2) {
   BestValidation r2(config, {});
   config.model.loss = ModelLoss::binary;
   BestValidation accuracy(config, {});
-  const ValidationReport first{.step = 1, .rmse = 3.0, .r2 = 0.5, .accuracy = 0.75};
-  const ValidationReport second{.step = 2, .rmse = 2.0, .r2 = 0.25, .accuracy = 0.875};
+  const ValidationReport first{.step = 1, .figures = {{"rmse", 3.0}, {"r2", 0.5}, {"accuracy", 0.75}}};
+  const ValidationReport second{.step = 2, .figures = {{"rmse", 2.0}, {"r2", 0.25}, {"accuracy", 0.875}}};
   for (BestValidation* best : {&rmse, &r2, &accuracy})
     for (const ValidationReport& report : {first, second}) best->add(best->figure(report), report);
 
@@ -116,7 +117,7 @@ TEST(BestValidation, OfNumbersIsTheLowestErrorOrTheHighestR2) {
   EXPECT_EQ(r2.text(), "r2 0.50000 in epoch 0");
   EXPECT_EQ(accuracy.step(), 2);
   ValidationReport averaged = second;
-  averaged.average_r2 = 0.625;
+  averaged.averages["r2"] = 0.625;
   EXPECT_EQ(r2.figure(averaged), 0.625);
 }
 

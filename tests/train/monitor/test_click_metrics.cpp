@@ -78,11 +78,11 @@ TEST(ClickMetrics, KeepTheAucWithinItsBound) {
   for (const double spread : {4.0, 1.0, 0.05, 0.0005}) {
     const Clicks clicks = random_clicks(11, 20000, spread);
 
-    const ClickMetrics metrics = counts_of(clicks).metrics();
+    const Figures metrics = counts_of(clicks).metrics();
 
-    EXPECT_TRUE(test::within(metrics.auc, exact_auc(clicks), metrics.auc_bound)) << spread;
-    EXPECT_LT(metrics.auc_bound, spread >= 1.0 ? 0.002 : 0.5) << spread;
-    EXPECT_GT(metrics.auc_bound, 0.0);
+    EXPECT_TRUE(test::within(metrics.at("auc"), exact_auc(clicks), metrics.at("auc_bound"))) << spread;
+    EXPECT_LT(metrics.at("auc_bound"), spread >= 1.0 ? 0.002 : 0.5) << spread;
+    EXPECT_GT(metrics.at("auc_bound"), 0.0);
   }
 }
 
@@ -94,11 +94,11 @@ TEST(ClickMetrics, CountTiesHalf) {
   clicks.add(-1.0, true);
 
   // Pairs: 3 · (½ + 1) + (0 + ½) of 4 · 2.
-  const ClickMetrics metrics = counts_of(clicks).metrics();
+  const Figures metrics = counts_of(clicks).metrics();
 
-  EXPECT_EQ(metrics.auc, 5.0 / 8.0);
-  EXPECT_EQ(metrics.auc, exact_auc(clicks));
-  EXPECT_EQ(metrics.auc_bound, (3.0 * 1.0 + 1.0 * 1.0) / (2.0 * 4.0 * 2.0));
+  EXPECT_EQ(metrics.at("auc"), 5.0 / 8.0);
+  EXPECT_EQ(metrics.at("auc"), exact_auc(clicks));
+  EXPECT_EQ(metrics.at("auc_bound"), (3.0 * 1.0 + 1.0 * 1.0) / (2.0 * 4.0 * 2.0));
 }
 
 TEST(ClickMetrics, SayAHalfWhereNothingIsTold) {
@@ -109,16 +109,16 @@ TEST(ClickMetrics, SayAHalfWhereNothingIsTold) {
   Clicks only_clicks;
   only_clicks.add(0.5, true);
 
-  EXPECT_EQ(counts_of(same).metrics().auc, 0.5);
-  EXPECT_EQ(counts_of(same).metrics().auc_bound, 0.5);
-  EXPECT_TRUE(test::within(counts_of(same).metrics().pr_auc, 0.3, 1e-15));
+  EXPECT_EQ(counts_of(same).metrics().at("auc"), 0.5);
+  EXPECT_EQ(counts_of(same).metrics().at("auc_bound"), 0.5);
+  EXPECT_TRUE(test::within(counts_of(same).metrics().at("pr_auc"), 0.3, 1e-15));
   for (const Clicks& clicks : {no_clicks, only_clicks, Clicks()}) {
-    EXPECT_EQ(counts_of(clicks).metrics().auc, 0.5);
-    EXPECT_EQ(counts_of(clicks).metrics().auc_bound, 0.0);
+    EXPECT_EQ(counts_of(clicks).metrics().at("auc"), 0.5);
+    EXPECT_EQ(counts_of(clicks).metrics().at("auc_bound"), 0.0);
   }
-  EXPECT_EQ(counts_of(no_clicks).metrics().pr_auc, 0.0);
-  EXPECT_TRUE(std::isnan(counts_of(no_clicks).metrics().calibration));
-  EXPECT_EQ(counts_of(only_clicks).metrics().pr_auc, 1.0);
+  EXPECT_EQ(counts_of(no_clicks).metrics().at("pr_auc"), 0.0);
+  EXPECT_TRUE(std::isnan(counts_of(no_clicks).metrics().at("calibration")));
+  EXPECT_EQ(counts_of(only_clicks).metrics().at("pr_auc"), 1.0);
 }
 
 TEST(ClickMetrics, SayOneForPerfectOrderAndNoughtForItsReverse) {
@@ -129,9 +129,9 @@ TEST(ClickMetrics, SayOneForPerfectOrderAndNoughtForItsReverse) {
     reversed.add(5.0 - i, i >= 6);
   }
 
-  EXPECT_EQ(counts_of(clicks).metrics().auc, 1.0);
-  EXPECT_EQ(counts_of(clicks).metrics().pr_auc, 1.0);
-  EXPECT_EQ(counts_of(reversed).metrics().auc, 0.0);
+  EXPECT_EQ(counts_of(clicks).metrics().at("auc"), 1.0);
+  EXPECT_EQ(counts_of(clicks).metrics().at("pr_auc"), 1.0);
+  EXPECT_EQ(counts_of(reversed).metrics().at("auc"), 0.0);
 }
 
 TEST(ClickMetrics, HaveTheAveragePrecisionOfPredictionsThatBinsTellApart) {
@@ -143,8 +143,8 @@ TEST(ClickMetrics, HaveTheAveragePrecisionOfPredictionsThatBinsTellApart) {
   }
 
   // 1000 roundings of terms below 1.
-  EXPECT_TRUE(test::within(counts_of(clicks).metrics().pr_auc, exact_average_precision(clicks), 1e-12));
-  EXPECT_TRUE(test::within(counts_of(clicks).metrics().auc, exact_auc(clicks), 1e-12));
+  EXPECT_TRUE(test::within(counts_of(clicks).metrics().at("pr_auc"), exact_average_precision(clicks), 1e-12));
+  EXPECT_TRUE(test::within(counts_of(clicks).metrics().at("auc"), exact_auc(clicks), 1e-12));
 }
 
 TEST(ClickMetrics, HaveTheLossAndTheCalibrationOfTheirDefinition) {
@@ -159,11 +159,11 @@ TEST(ClickMetrics, HaveTheLossAndTheCalibrationOfTheirDefinition) {
     hits += clicks.labels[i];
   }
 
-  const ClickMetrics metrics = counts_of(clicks).metrics();
+  const Figures metrics = counts_of(clicks).metrics();
 
   // Each sample is rounded to a step of 2⁻²⁸: half of it at most.
-  EXPECT_TRUE(test::within(metrics.log_loss, loss / 5000.0, std::pow(2.0, -29)));
-  EXPECT_TRUE(test::within(metrics.calibration, sum / hits, std::pow(2.0, -29) * 5000.0 / hits));
+  EXPECT_TRUE(test::within(metrics.at("log_loss"), loss / 5000.0, std::pow(2.0, -29)));
+  EXPECT_TRUE(test::within(metrics.at("calibration"), sum / hits, std::pow(2.0, -29) * 5000.0 / hits));
 }
 
 TEST(ClickMetrics, LimitTheLossOfOneSample) {
@@ -172,7 +172,7 @@ TEST(ClickMetrics, LimitTheLossOfOneSample) {
   clicks.add(1e30, true);
 
   // −ln 10⁻¹⁵, and nothing for the other.
-  EXPECT_TRUE(test::within(counts_of(clicks).metrics().log_loss, 15.0 * std::log(10.0) / 2.0, 1e-8));
+  EXPECT_TRUE(test::within(counts_of(clicks).metrics().at("log_loss"), 15.0 * std::log(10.0) / 2.0, 1e-8));
 }
 
 TEST(ClickMetrics, AreNotANumberIfAPredictionIsNot) {
@@ -182,10 +182,10 @@ TEST(ClickMetrics, AreNotANumberIfAPredictionIsNot) {
   clicks.labels.push_back(0);
 
   const ClickCounts counts = counts_of(clicks);
-  const ClickMetrics metrics = counts.metrics();
+  const Figures metrics = counts.metrics();
 
-  for (const double value :
-       {metrics.auc, metrics.auc_bound, metrics.pr_auc, metrics.log_loss, metrics.calibration})
+  for (const double value : {metrics.at("auc"), metrics.at("auc_bound"), metrics.at("pr_auc"),
+                             metrics.at("log_loss"), metrics.at("calibration")})
     EXPECT_TRUE(std::isnan(value));
   EXPECT_EQ(std::accumulate(counts.cells().begin(), counts.cells().end(), std::int64_t{0}), 100);
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace flotilla {
+
+/// Values of metrics by their keys: those that the model has.
+using Figures = std::map<std::string, double, std::less<>>;
+
+/// Models that have a metric, by what they predict.
+enum class MetricOf { all, classes, numbers, labels, clicks };
+
+/// How the console shows a metric.
+enum class Shown {
+  no,
+  four_digits,
+  five_digits,
+  significant,  ///< With six digits, whatever its size: in units of the data
+};
+
+/// A metric as a chart of the report; its curves are those of training, validation and averaged weights.
+struct MetricChart {
+  int place = 0;             ///< Among the charts, from 1; 0: there is none
+  std::string_view name{};   ///< Of its picture's file
+  std::string_view title{};  ///< "Accuracy, top 1"
+  bool from_zero = false;
+};
+
+/// A figure of validations: all that is known of it beside how it is computed. A new one gets a row in
+/// metrics(), and its value where the sums of all ranks are made into figures (src/train/monitor,
+/// src/train/evaluation.cpp). metrics.jsonl, console, best checkpoint, evaluate, compare, report and the
+/// table of docs/metrics.md follow.
+struct Metric {
+  std::string_view key;  ///< In metrics.jsonl and in checkpoint.best
+  MetricOf of = MetricOf::all;
+  std::string_view unit{};
+  std::string_view meaning{};
+  bool less_is_better = false;
+  bool compared = false;  ///< Compares validations of its models where checkpoint.best names none
+  bool of_each = false;   ///< Reported of each output too, as "output_KEY"
+  bool averaged = false;  ///< Reported of the averaged weights too, as "average_KEY"
+  Shown shown = Shown::five_digits;
+  bool shown_averaged = false;    ///< On the console, of the averaged weights
+  std::string_view short_name{};  ///< On the console; empty: its key
+  std::string_view label{};       ///< In the lines of `flotilla evaluate`; empty: its key
+  std::string_view heading{};     ///< In the table of `flotilla compare`; empty: an accuracy, in percent
+  MetricChart chart{};
+
+  std::string_view name_on_console() const { return short_name.empty() ? key : short_name; }
+  std::string average_key() const { return "average_" + std::string(key); }
+};
+
+/// All metrics, in the order in which they are reported.
+std::span<const Metric> metrics();
+
+/// Null: there is none of this key.
+const Metric* find_metric(std::string_view key);
+
+/// The metric by which validations are compared where the deck names none.
+const Metric& compared_metric(const Figures& figures);
+const Metric& compared_metric(MetricOf of);
+
+/// Those figures of the averaged weights that are reported.
+Figures reported_averages(const Figures& figures);
+
+}  // namespace flotilla
