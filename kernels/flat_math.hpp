@@ -18,8 +18,8 @@ struct FlatRange {
 };
 
 /// Operations on flat arrays, each one pass. On the CPU and on a GPU they are the functors of
-/// flat/rules.hpp; the reference device has plain loops. Sums are added in an order that depends on the sizes
-/// only, never on threads.
+/// flat/functors.hpp; the reference device has plain loops. Sums are added in an order that depends on the
+/// sizes only, never on threads.
 class FlatMath {
  public:
   virtual ~FlatMath() = default;

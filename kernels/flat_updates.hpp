@@ -4,19 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <variant>
 
 #include "kernels/error.hpp"
+#include "kernels/flat/optimizer_formulas.hpp"
 #include "kernels/flat_math.hpp"
 #include "kernels/precision.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
-
-enum class Decay {
-  coupled,    ///< g ← g + λ p before the rule (L2 regularisation)
-  decoupled,  ///< p ← p − lr λ p beside the rule (AdamW, Loshchilov & Hutter 2019)
-};
 
 /// The numbers of an update that change from step to step.
 struct UpdateNumbers {
@@ -51,75 +46,8 @@ struct UpdateInput {
   HalfCopy halves = {};  ///< Only where DeviceInfo::reads_halves
 };
 
-/// The update rules of optimizers: their formulas and constants. lr includes the range's rate_factor. `state`
-/// names the arrays that a rule keeps, each as long as the parameters and zero at first, in the order of
-/// UpdateState; checkpoints hold them under these names.
-namespace rules {
-
-/// p ← p − lr g.
-struct Sgd {
-  static constexpr std::array<const char*, 0> state{};
-  friend bool operator==(const Sgd&, const Sgd&) = default;
-};
-
-/// v ← μ v + g;  p ← p − lr v. No dampening.
-struct Momentum {
-  static constexpr std::array state = {"momentum"};
-  float mu = 0.9F;
-  friend bool operator==(const Momentum&, const Momentum&) = default;
-};
-
-/// v ← μ v + g;  p ← p − lr (g + μ v).
-struct Nesterov {
-  static constexpr std::array state = {"momentum"};
-  float mu = 0.9F;
-  friend bool operator==(const Nesterov&, const Nesterov&) = default;
-};
-
-/// LARS' form of momentum: v ← μ v + lr g;  p ← p − v (You et al. 2017).
-struct Lars {
-  static constexpr std::array state = {"momentum"};
-  float mu = 0.9F;
-  friend bool operator==(const Lars&, const Lars&) = default;
-};
-
-/// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ = m / (1 − β₁ᵗ) and
-/// v̂ = v / (1 − β₂ᵗ) at step t (Kingma & Ba 2015). ε must be positive.
-struct Adam {
-  static constexpr std::array state = {"adam_m", "adam_v"};
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  friend bool operator==(const Adam&, const Adam&) = default;
-};
-
-/// First half of LAMB: moments as in Adam, direction ← m̂ / (√v̂ + ε) + λ p, whatever UpdateInput::decay says
-/// (You et al. 2020). The second half is Sgd with gradients = direction, no decay, rate_factor =
-/// ‖p‖ / ‖direction‖. Not for rows of tables.
-struct LambDirection : Adam {
-  DeviceSpan<float> direction;
-  friend bool operator==(const LambDirection&, const LambDirection&) = default;
-};
-
-/// a ← a + g²;  p ← p − lr g / (√a + ε) (Duchi et al. 2011). ε must be positive.
-struct Adagrad {
-  static constexpr std::array state = {"adagrad_sum"};
-  float epsilon = 1e-8F;
-  friend bool operator==(const Adagrad&, const Adagrad&) = default;
-};
-
-}  // namespace rules
-
-using UpdateRule = std::variant<rules::Sgd, rules::Momentum, rules::Nesterov, rules::Lars, rules::Adam,
-                                rules::LambDirection, rules::Adagrad>;
-
 /// The arrays that a rule keeps.
 using UpdateState = std::array<DeviceSpan<float>, 2>;
-
-/// The names of the arrays that a rule keeps.
-inline std::span<const char* const> rule_state_names(const UpdateRule& rule) {
-  return std::visit([](const auto& one) { return std::span<const char* const>(one.state); }, rule);
-}
 
 /// By which LARS and LAMB multiply the rate of a tensor, from the norms of its parameters p and of its
 /// gradient g as used (gradient_scale · g), with λ the weight decay of its range (You et al. 2017 and 2020):
@@ -143,8 +71,8 @@ struct TrustRatio {
   friend bool operator==(const TrustRatio&, const TrustRatio&) = default;
 };
 
-/// Updates of flat arrays, each one pass. On the CPU and on a GPU the rules are the functors of
-/// flat/rules.hpp; the reference device has plain loops.
+/// Updates of flat arrays, each one pass. The CPU and a GPU run the functors of flat/optimizer_formulas.hpp;
+/// the reference device has formulas of its own in double.
 class FlatUpdates {
  public:
   virtual ~FlatUpdates() = default;

@@ -6,7 +6,7 @@
 
 #include "kernels/device_scalar.hpp"
 #include "kernels/flat_updates.hpp"
-#include "kernels/scale_rule.hpp"
+#include "kernels/loss_scale_rule.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {

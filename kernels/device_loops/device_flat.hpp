@@ -41,7 +41,7 @@ struct FlatUpdate {
       }
     }
     const float factor = rate_factors == nullptr ? chunk.rate_factor : rate_factors[chunk.range];
-    flat::set_constants(own.in, scale, rate * factor, decay, chunk.weight_decay);
+    rules::set_constants(own.in, scale, rate * factor, decay, chunk.weight_decay);
     std::uint16_t* const rounded = halves.values.address();
     each_lane(team, chunk.count, [&](int i) {
       const std::int64_t at = chunk.begin + i;
@@ -106,7 +106,7 @@ struct RateFactors {
   }
 };
 
-/// A functor of flat/rules.hpp on every value.
+/// A functor of flat/functors.hpp on every value.
 template <class Functor>
 struct FlatSweep {
   Functor functor;

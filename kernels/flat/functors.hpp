@@ -7,11 +7,93 @@
 #include <type_traits>
 
 #include "kernels/error.hpp"
-#include "kernels/flat/rules.hpp"
+#include "kernels/flat/optimizer_formulas.hpp"
 #include "kernels/flat_updates.hpp"
 
-/// From rules to their functors, shared by all devices. All throw InternalError for wrong arguments.
+/// The functors over one index of flat operations, and the way from an update rule to its functor, shared by
+/// all devices. All functions throw InternalError for wrong arguments.
 namespace flotilla::flat {
+
+struct Fill {
+  float* x = nullptr;
+  float value = 0.0F;
+  constexpr void operator()(std::int64_t i) const { x[i] = value; }
+};
+
+struct Copy {
+  const float* from = nullptr;
+  float* to = nullptr;
+  constexpr void operator()(std::int64_t i) const { to[i] = from[i]; }
+};
+
+struct Scale {
+  float* x = nullptr;
+  float factor = 1.0F;
+  constexpr void operator()(std::int64_t i) const { x[i] *= factor; }
+};
+
+struct Axpy {
+  const float* x = nullptr;
+  float* y = nullptr;
+  float factor = 1.0F;
+  constexpr void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
+};
+
+/// The square of a value, in double.
+struct Square {
+  const float* x = nullptr;
+  constexpr double operator()(std::int64_t i) const {
+    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+};
+
+/// Zero for a finite value, NaN for NaN and the infinities: the sum is NaN unless all are finite.
+struct NotFinite {
+  const float* x = nullptr;
+  constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
+};
+
+/// FlatMath::sum_rows.
+struct SumRows {
+  const float* rows = nullptr;
+  float* sums = nullptr;
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+
+  constexpr void operator()(std::int64_t i) const {
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < count; ++row) sum += static_cast<double>(rows[row * width + i]);
+    sums[i] = static_cast<float>(sum);
+  }
+};
+
+/// FlatMath::combine_moments, of the mean at i and its variance.
+struct CombineMoments {
+  const float* rows = nullptr;
+  float* moments = nullptr;
+  std::int64_t batches = 0;
+  std::int64_t means = 0;  ///< In a row
+  double count = 0.0;
+
+  constexpr void operator()(std::int64_t i) const {
+    const double total = count * static_cast<double>(batches);
+    double mean = 0.0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) mean += count * at(batch, i);
+    mean /= total;
+    double squares = 0.0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const double off = at(batch, i) - mean;
+      squares += count * (at(batch, means + i) + off * off);
+    }
+    moments[i] = static_cast<float>(mean);
+    moments[means + i] = static_cast<float>(squares / total);
+  }
+
+ private:
+  constexpr double at(std::int64_t batch, std::int64_t i) const {
+    return static_cast<double>(rows[batch * 2 * means + i]);
+  }
+};
 
 inline void check_update(const UpdateInput& in) {
   const std::size_t size = in.parameters.size();
@@ -50,7 +132,7 @@ inline float* slot(const UpdateInput& in, DeviceSpan<float> values) {
 }
 
 /// The constants of Adam's moments at `step` = 1, 2, …; addresses are not set.
-inline Moments moments(const rules::Adam& rule, std::int64_t step) {
+inline rules::Moments moments(const rules::Adam& rule, std::int64_t step) {
   require(step >= 1, "the first step is 1, got ", step);
   const auto correction = [&](double beta) {
     return 1.0 / (1.0 - std::pow(beta, static_cast<double>(step)));
@@ -72,7 +154,7 @@ template <class Body>
 void with_functor(const UpdateRule& rule, std::int64_t step, const Body& body) {
   std::visit(
       [&](const auto& one) {
-        Update<std::decay_t<decltype(one)>> functor{.rule = one};
+        rules::Update<std::decay_t<decltype(one)>> functor{.rule = one};
         if constexpr (requires { functor.moments; }) functor.moments = moments(one, step);
         if constexpr (requires { one.epsilon; }) {
           // With zero, padding and parameters without gradient would become 0 / 0.
@@ -90,7 +172,7 @@ void with_functor(const UpdateInput& in, const UpdateRule& rule, const UpdateSta
   with_functor(rule, in.step, [&](auto functor) {
     functor.in.p = in.parameters.address();
     functor.in.g = in.gradients.address();
-    StateAddresses arrays{};
+    rules::StateAddresses arrays{};
     std::transform(state.begin(), state.begin() + functor.rule.state.size(), arrays.begin(),
                    [&](DeviceSpan<float> values) { return slot(in, values); });
     functor.set_state(arrays);

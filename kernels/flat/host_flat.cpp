@@ -106,14 +106,14 @@ void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const Updat
           "a CPU reads no halves but bfloat16");
   flat::with_functor(in, rule, state, [&](const auto& functor) {
     in_parts(threads_, flat::count_chunks(in.ranges), [&](std::int64_t first, std::int64_t last) {
-      flat::walk_chunks(in.ranges, first, last,
-                        [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
-                          auto own = functor;
-                          flat::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor,
-                                              in.decay, range.weight_decay);
-                          if (halves == nullptr) return flat::sweep(own, begin, end);
-                          sweep_with_halves(own, begin, end, halves);
-                        });
+      flat::walk_chunks(
+          in.ranges, first, last, [&](std::int64_t begin, std::int64_t end, const FlatRange& range) {
+            auto own = functor;
+            rules::set_constants(own.in, in.gradient_scale, in.learning_rate * range.rate_factor, in.decay,
+                                 range.weight_decay);
+            if (halves == nullptr) return flat::sweep(own, begin, end);
+            sweep_with_halves(own, begin, end, halves);
+          });
     });
   });
 }

@@ -7,9 +7,9 @@
 
 namespace flotilla {
 
-/// FlatMath for memory of the host: the rules of flat/rules.hpp, cut into 64 KiB chunks over OpenMP threads.
-/// All results are the same bits for every number of threads. Sums, norms and all_finite share a workspace:
-/// not for two threads at once.
+/// FlatMath for memory of the host: the rules of flat/functors.hpp, cut into 64 KiB chunks over OpenMP
+/// threads. All results are the same bits for every number of threads. Sums, norms and all_finite share a
+/// workspace: not for two threads at once.
 class HostFlat : public FlatMath, public FlatUpdates {
  public:
   explicit HostFlat(int threads) : threads_(threads) {}

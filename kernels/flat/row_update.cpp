@@ -22,7 +22,7 @@ void prefetch(const float* row, std::size_t floats) {
 
 template <class Functor>
 void update(const RowRule& rule, const RowUpdate& in, Functor functor) {
-  flat::set_constants(functor.in, in.gradient_scale, in.learning_rate, rule.decay, rule.weight_decay);
+  rules::set_constants(functor.in, in.gradient_scale, in.learning_rate, rule.decay, rule.weight_decay);
   const std::size_t row_floats = in.width * (1 + rule.slots());
   const std::size_t rows = in.rows.size();
   for (std::size_t i = 0; i < std::min(rows, rows_ahead); ++i) prefetch(in.rows[i], row_floats);
@@ -30,7 +30,7 @@ void update(const RowRule& rule, const RowUpdate& in, Functor functor) {
     if (i + rows_ahead < rows) prefetch(in.rows[i + rows_ahead], row_floats);
     functor.in.p = in.rows[i];
     functor.in.g = in.gradients[i];
-    flat::StateAddresses arrays{};
+    rules::StateAddresses arrays{};
     for (std::size_t k = 0; k < functor.rule.state.size(); ++k) arrays[k] = in.rows[i] + (1 + k) * in.width;
     functor.set_state(arrays);
     flat::sweep(functor, 0, static_cast<std::int64_t>(in.width));

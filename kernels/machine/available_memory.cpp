@@ -2,6 +2,8 @@
 #include "kernels/machine/available_memory.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -108,6 +110,13 @@ void require_memory(const MemoryLimit& limit, std::int64_t bytes, const std::str
                       limit.text(),
                       "; ask for more memory (sbatch --mem), start fewer ranks on a host, or "
                       "take a smaller model or batch"));
+}
+
+std::optional<std::int64_t> free_bytes(const std::string& path) {
+  struct statvfs disk {};
+  if (::statvfs(path.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;
+  const auto blocks = ::geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
+  return static_cast<std::int64_t>(blocks) * static_cast<std::int64_t>(disk.f_frsize);
 }
 
 }  // namespace flotilla

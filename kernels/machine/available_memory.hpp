@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace flotilla {
@@ -26,5 +27,9 @@ MemoryLimit memory_limit(const std::string& root = "");
 
 /// @throws UserError if `bytes` of `what` are more than the limit leaves
 void require_memory(const MemoryLimit& limit, std::int64_t bytes, const std::string& what);
+
+/// Bytes that this process may still write into the file system of `path`, memory (/dev/shm) or a disk;
+/// nothing where the system does not tell, or the file system has no limit.
+std::optional<std::int64_t> free_bytes(const std::string& path);
 
 }  // namespace flotilla

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/half.hpp"
+#include "kernels/bfloat16_and_float16.hpp"
 
 namespace flotilla::reference {
 

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +12,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "mpi/core/topology.hpp"
 
 namespace flotilla::mpi {
@@ -29,13 +30,6 @@ namespace {
 std::string backing_folder() {
   const char* named = std::getenv("OMPI_MCA_osc_sm_backing_store");
   return named != nullptr ? named : "/dev/shm";
-}
-
-/// Free bytes in `folder`; −1 if it cannot be determined (then the allocation must find out).
-std::int64_t free_bytes(const std::string& folder) {
-  struct statvfs state = {};
-  if (statvfs(folder.c_str(), &state) != 0) return -1;
-  return static_cast<std::int64_t>(state.f_bavail) * static_cast<std::int64_t>(state.f_frsize);
 }
 
 /// A name that no other process has or can foresee.
@@ -55,10 +49,10 @@ std::string missing_here(const Communicator& host, std::int64_t needed, std::str
                "--ipc=host), or set ",
                remedy);
   const std::string folder = backing_folder();
-  const std::int64_t free = free_bytes(folder);
-  if (free < 0 || needed <= free) return "";
+  const std::optional<std::int64_t> free = free_bytes(folder);  // unknown: the allocation finds out
+  if (!free || needed <= *free) return "";
   return cat(ranks, host.size() == 1 ? " needs " : " need ", needed, " bytes of shared memory, ", folder,
-             " has ", free, " free there; enlarge or clean it (containers: --shm-size), or set ", remedy);
+             " has ", *free, " free there; enlarge or clean it (containers: --shm-size), or set ", remedy);
 }
 
 std::size_t whole_pages(std::size_t bytes) {

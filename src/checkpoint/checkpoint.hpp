@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -113,5 +114,16 @@ std::string checkpoint_at(const std::string& file_or_folder,
                           const std::function<void(const std::string&)>& on_damaged, int workers = -1);
 
 std::string hdf5_version();  ///< "1.10.8", of the library that was loaded
+
+/// Provides the values of tensors one tensor at a time, so that the reader needs no memory for all of them.
+class ValueSource {
+ public:
+  virtual ~ValueSource() = default;
+  virtual std::span<const CheckpointTensor> tensors() const = 0;  ///< Their paths and shapes.
+  /// The plain values of a tensor, valid until the next call.
+  virtual std::span<const float> values(std::size_t tensor) = 0;
+  /// The stored bytes of a tensor of any Element, valid until the next call.
+  virtual std::span<const std::byte> bytes(std::size_t tensor) { return std::as_bytes(values(tensor)); }
+};
 
 }  // namespace flotilla

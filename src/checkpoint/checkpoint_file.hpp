@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/file_index.hpp"
-#include "src/checkpoint/value_reader.hpp"
-#include "src/checkpoint/value_source.hpp"
 
 namespace flotilla {
 

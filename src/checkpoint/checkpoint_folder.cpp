@@ -15,10 +15,10 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/file_index.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
-#include "src/checkpoint/value_reader.hpp"
 #include "src/data/data_file.hpp"
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 
 namespace flotilla {

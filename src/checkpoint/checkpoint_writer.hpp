@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/value_source.hpp"
 
 namespace flotilla {
 

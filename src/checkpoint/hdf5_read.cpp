@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
 
@@ -24,5 +25,12 @@ std::int64_t integer_in(const nlohmann::json& number);
 /// Numbers as JSON; infinities and NaN, which JSON lacks, are the texts "inf", "-inf" and "nan".
 nlohmann::json json_of(const std::map<std::string, double>& numbers);
 std::map<std::string, double> numbers_of(const nlohmann::json& json);
+
+/// What CheckpointState::choices keeps as "data.class_names": the names as a JSON array; empty for none, and
+/// for more than an attribute of HDF5 holds beside the other choices.
+std::string text_of_class_names(const std::vector<std::string>& names);
+
+/// The names of the classes of a checkpoint; empty: it holds none.
+std::vector<std::string> class_names_of(const CheckpointState& state);
 
 }  // namespace flotilla

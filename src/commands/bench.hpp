@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/config/choices.hpp"
+#include "src/config/config.hpp"
 
 namespace flotilla {
 

@@ -19,7 +19,7 @@
 #include "src/data/loader.hpp"
 #include "src/data/mixup.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/job/shared_deck.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/inflated_copies.hpp"

@@ -19,7 +19,7 @@
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/job/shared_deck.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/run_folder.hpp"

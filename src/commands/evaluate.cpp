@@ -19,7 +19,7 @@
 #include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/class_names.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/commands/inference.hpp"
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"

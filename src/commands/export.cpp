@@ -10,7 +10,6 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
-#include "src/checkpoint/merged_rows.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/commands/export_onnx.hpp"
 #include "src/commands/output_files.hpp"

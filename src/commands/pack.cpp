@@ -20,7 +20,7 @@
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/config/choices.hpp"
+#include "src/config/config.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/data/images/image_list.hpp"

@@ -8,7 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "src/checkpoint/class_names.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/commands/version.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/nothing_left.hpp"

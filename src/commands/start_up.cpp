@@ -10,7 +10,7 @@
 #include "kernels/machine/processors.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/start/binding.hpp"
-#include "src/job/shared_folder.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/train/checkpoint_room.hpp"
 #include "src/train/machine.hpp"
 #include "src/train/nothing_left.hpp"

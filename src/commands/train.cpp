@@ -20,7 +20,7 @@
 #include "src/commands/subcommand.hpp"
 #include "src/commands/version.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/job/shared_deck.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/job/time_limit.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"

@@ -14,9 +14,9 @@
 
 #include "kernels/error.hpp"
 #include "src/config/deck_tree.hpp"
+#include "src/config/given.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/mistakes.hpp"
-#include "src/config/read_value.hpp"
 #include "src/config/suggestions.hpp"
 #include "src/config/values.hpp"
 

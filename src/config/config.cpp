@@ -7,6 +7,17 @@
 
 namespace flotilla {
 
+namespace {
+
+/// One value for each output of what a deck gives as one for each, one for all, or none.
+std::vector<double> for_each_output(const std::vector<double>& given, std::int64_t outputs,
+                                    double otherwise) {
+  if (std::ssize(given) == outputs) return given;
+  return std::vector<double>(static_cast<std::size_t>(outputs), given.empty() ? otherwise : given.front());
+}
+
+}  // namespace
+
 bool RunConfig::resumes_with(const std::string& path) const {
   const auto holds = [](const std::string& table, const std::string& inner) {
     return inner == table || inner.starts_with(table + ".");
@@ -33,6 +44,22 @@ StrategyKind Config::strategy_kind() const {
 std::string Config::state_kind() const {
   return cat("strategy.kind = \"", strategy_kind(), "\"",
              std::visit([](const auto& chosen) { return chosen.state_kind(); }, strategy));
+}
+
+OutputUnits::OutputUnits(const Config& config)
+    : binary_(config.model.loss == ModelLoss::binary),
+      scale_(for_each_output(config.data.target_std, config.model.outputs, 1.0)),
+      shift_(for_each_output(config.data.target_mean, config.model.outputs, 0.0)) {
+  require(!config.model.has_classes(), "classes have no units");
+}
+
+bool OutputUnits::is_scaled() const {
+  return std::ranges::any_of(scale_, [](double value) { return value != 1.0; }) ||
+         std::ranges::any_of(shift_, [](double value) { return value != 0.0; });
+}
+
+double OutputUnits::value(float output, std::size_t number) const {
+  return static_cast<double>(output) * scale_[number] + shift_[number];
 }
 
 }  // namespace flotilla

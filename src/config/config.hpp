@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,9 +10,14 @@
 #include <vector>
 
 #include "src/config/choices.hpp"
+#include "src/config/data_config.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla {
+
+// A key of the deck is a field here (or in data_config.hpp, optimizers.hpp), which gives its type and
+// default, and an entry of the key table (keys_*.cpp), which says the rest.
 
 /// An artificially slow worker, to measure what one costs: run.emulate_straggler.
 struct EmulatedStragglerConfig {
@@ -38,13 +44,29 @@ struct RunConfig {
   bool reproducible = false;       ///< Results do not depend on the number of workers, to the bit
   std::int64_t virtual_shards = 8;
   std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
-  EmulatedStragglerConfig emulate_straggler;
 
   bool resumes_newest() const { return resume == "auto"; }
   bool never_resumes() const { return resume == "never"; }
   /// Whether resume_with names this key or table, one that it is in, or one that is in it.
   bool resumes_with(const std::string& path) const;
 };
+
+enum class DeviceKind { cpu, cuda, reference };
+template <>
+inline constexpr auto words_of<DeviceKind> = deck_words("cpu", "cuda", "reference");
+
+/// device.precision: those of Precision; `automatic`: the best that all workers' processors compute natively.
+enum class DevicePrecision { float32, float16, bfloat16, automatic };
+template <>
+inline constexpr auto words_of<DevicePrecision> = deck_words("float32", "float16", "bfloat16", "auto");
+
+enum class ConvolutionAlgorithm { winograd, direct };
+template <>
+inline constexpr auto words_of<ConvolutionAlgorithm> = deck_words("winograd", "direct");
+
+enum class LossScaleKind { dynamic, fixed };
+template <>
+inline constexpr auto words_of<LossScaleKind> = deck_words("dynamic", "static");
 
 /// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
 /// Fleet's (docs/fleet.md, "Loss scale of float16").
@@ -70,6 +92,27 @@ struct DeviceConfig {
   LossScaleConfig loss_scale{};
 };
 
+enum class BatchNormKind { local, synchronised };
+template <>
+inline constexpr auto words_of<BatchNormKind> = deck_words("local", "synchronised");
+
+enum class InitialWeights { xavier_uniform, xavier_normal, he_uniform, he_normal, uniform, normal };
+template <>
+inline constexpr auto words_of<InitialWeights> = deck_words("xavier-uniform", "xavier-normal", "he-uniform",
+                                                            "he-normal", "uniform", "normal");
+
+enum class WeightNames { same, order };  ///< Tensors of a file of weights: by name, by order and shape
+template <>
+inline constexpr auto words_of<WeightNames> = deck_words("same", "order");
+
+enum class EmbeddingTables { shared, per_slot };
+template <>
+inline constexpr auto words_of<EmbeddingTables> = deck_words("shared", "per-slot");
+
+enum class ModelLoss { softmax, mse, mae, huber, binary };
+template <>
+inline constexpr auto words_of<ModelLoss> = deck_words("softmax", "mse", "mae", "huber", "binary");
+
 struct ModelConfig {
   std::string kind = "mlp";          ///< "mlp", "resnet", "layers", "ctr-dnn" or a user's own
   std::vector<std::int64_t> widths;  ///< mlp, ctr-dnn: hidden layers
@@ -94,7 +137,7 @@ struct ModelConfig {
   std::int64_t embedding_width = 10;
   EmbeddingTables embeddings = EmbeddingTables::shared;
   double embedding_scale = 0.01;  ///< Bound of the uniform initial values
-  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (custom_keys.hpp)
+  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (keys.hpp)
   std::map<std::string, config::Value> own;
 
   bool has_classes() const { return loss == ModelLoss::softmax; }
@@ -107,96 +150,9 @@ struct ModelConfig {
   }
 };
 
-struct DataSourceConfig {
-  bool given = false;
-  std::string images;        ///< idx
-  std::string labels;        ///< idx
-  std::int64_t samples = 0;  ///< random
-  /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
-  /// a pattern of them
-  std::string path{};
-  std::string root{};          ///< image-list: where relative paths begin; empty: found by the list's name
-  std::string input_array{};   ///< hdf5, numpy: in place of DataConfig::inputs; empty: that
-  std::string target_array{};  ///< hdf5, numpy: in place of DataConfig::targets; empty: that
-  /// Not a key: the folder that holds the staged copies, below it with the original paths; empty: none
-  std::string staged_below{};
-  /// Not a key: what `flotilla predict` is given, which needs no labels; the other members are derived from
-  /// it
-  std::vector<std::string> inputs{};
-
-  bool has_labels() const { return inputs.empty(); }
-};
-
-struct DataConfig {
-  DataKind kind = DataKind::idx;
-  DataSourceConfig train;
-  DataSourceConfig validation;      ///< May be absent
-  std::vector<std::int64_t> shape;  ///< random: of one sample
-  double mean = 0.5;                ///< idx, and arrays of bytes: (pixel / 255 − mean) / std
-  double std = 0.5;
-  bool pixel_scale_given = false;  ///< Not a key: whether one of the two stands in the deck
-  std::string class_names;         ///< File of the names of classes, one a line; empty: found beside the data
-  std::string stage_to;            ///< Folder of the host that data are copied to first; empty: none
-  std::int64_t threads = 1;
-  std::int64_t prefetch = 4;  ///< batches
-  LastBatch last_batch = LastBatch::wrap;
-  SampleOrder order = SampleOrder::shuffled;
-  std::int64_t shuffle_block = 64;      ///< blocks: neighbouring samples that stay together on the disk
-  std::int64_t shuffle_buffer = 16384;  ///< blocks: samples that are shuffled with each other
-
-  // Arrays (hdf5, numpy); data/arrays says more.
-  std::string inputs = "images";   ///< Name of the array of samples
-  std::string targets = "labels";  ///< Name of the array of labels, or of numbers to be predicted
-  bool channels_last = false;      ///< Samples lie as (H,W,C)
-  std::int64_t cache_mb = 256;     ///< MiB of decoded chunks that a rank keeps of each data set
-  std::vector<double>
-      input_mean{};  ///< (x − mean) / std; one value, or one for each input; empty: as they are
-  std::vector<double> input_std{};
-  std::vector<double>
-      target_mean{};  ///< Of numbers to be predicted: one value, or one for each; empty: as they are
-  std::vector<double> target_std{};
-
-  // Both kinds of click data; data/clicks/line_format.hpp says more.
-  std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
-  DenseTransform dense_transform = DenseTransform::log;  ///< criteo
-  ShardBy deal = ShardBy::samples;
-
-  // Both kinds of images; data/images/image_transform.hpp says more.
-  std::int64_t image_size = 224;  ///< Height and width of a sample
-  std::int64_t short_side = 256;  ///< Validation: before the crop
-  ResizeFilter resize_filter = ResizeFilter::bilinear;
-  std::vector<double> crop_area = {0.08, 1.0};
-  std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
-  double flip = 0.0;  ///< idx as well; decks of photographs: 0.5 if not given
-  std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
-  // Those of idx as well; data/augmentation.hpp says more.
-  std::int64_t crop_padding = 0;
-  double erase = 0.0;
-  std::vector<double> erase_area = {0.02, 0.33};
-  std::vector<double> erase_aspect = {0.3, 3.3};
-  std::int64_t rand_augment = 0;  ///< Operations on each image; data/rand_augment.hpp says more
-  std::int64_t rand_augment_magnitude = 9;
-  std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Of red, green, blue in [0, 1]
-  std::vector<double> image_std = {0.229, 0.224, 0.225};
-  bool exif_orientation = false;
-  std::int64_t max_pixels = 178956970;
-  OnBadImage on_bad_image = OnBadImage::error;
-  std::int64_t max_bad_images = 100;  ///< In an epoch, over all ranks
-  CachedFiles cache = CachedFiles::none;
-
-  bool has_images() const {
-    return kind == DataKind::image_list || kind == DataKind::image_folder || kind == DataKind::webdataset;
-  }
-  bool has_arrays() const { return kind == DataKind::hdf5 || kind == DataKind::numpy; }
-  bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
-  /// The names of the arrays of `source`, train or validation.
-  const std::string& inputs_of(const DataSourceConfig& source) const {
-    return source.input_array.empty() ? inputs : source.input_array;
-  }
-  const std::string& targets_of(const DataSourceConfig& source) const {
-    return source.target_array.empty() ? targets : source.target_array;
-  }
-};
+enum class Accumulation { average, sum };
+template <>
+inline constexpr auto words_of<Accumulation> = deck_words("average", "sum");
 
 struct TrainConfig {
   std::int64_t epochs = 0;      ///< 0: no limit. Whichever of epochs and steps ends first
@@ -218,19 +174,9 @@ struct TrainConfig {
   const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }
 };
 
-struct OptimizerConfig {
-  OptimizerKind kind = OptimizerKind::sgd;
-  double momentum = 0.9;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.0;
-  Decay decay = Decay::coupled;
-  std::vector<NoDecay> no_decay;
-  double lars_coefficient = 0.001;
-  std::vector<std::string> frozen;  ///< Patterns of parameters that are not trained
-  std::vector<std::string> rates;   ///< "PATTERN FACTOR" of learning rates
-};
+enum class ScheduleKind { constant, piecewise, cosine, linear };
+template <>
+inline constexpr auto words_of<ScheduleKind> = deck_words("constant", "piecewise", "cosine", "linear");
 
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::constant;
@@ -243,6 +189,21 @@ struct ScheduleConfig {
   bool scale_with_batch = false;
   std::int64_t base_batch = 256;
 };
+
+enum class StrategyKind { all_reduce, local_sgd, adaptive_local_sgd, parameter_server };
+template <>
+inline constexpr auto words_of<StrategyKind> = deck_words("all-reduce", "local-sgd", "adaptive-local-sgd",
+                                                          "parameter-server");
+
+/// The algorithm of an all-reduce; `automatic`: the fastest of those that the hosts allow.
+enum class AllReduceKind { automatic, mpi, shared_memory, hierarchical, nccl, nccl_hierarchical, nccl_mpi };
+template <>
+inline constexpr auto words_of<AllReduceKind> = deck_words("auto", "mpi", "shared-memory", "hierarchical",
+                                                           "nccl", "nccl-hierarchical", "nccl-mpi");
+
+constexpr bool uses_nccl(AllReduceKind kind) {
+  return kind >= AllReduceKind::nccl;
+}
 
 /// Sums over workers: of gradients, and with local SGD of parameters. Not with parameter servers.
 struct ReductionConfig {
@@ -265,12 +226,36 @@ struct AllReduceConfig {
   std::string state_kind() const { return ""; }
 };
 
+enum class OuterKind { none, sgd, momentum, nesterov };
+template <>
+inline constexpr auto words_of<OuterKind> = deck_words("none", "sgd", "momentum", "nesterov");
+
 /// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
 struct OuterConfig {
   OuterKind kind = OuterKind::none;
   double learning_rate = 1.0;
   double momentum = 0.0;
 };
+
+enum class PeriodWarmUp { none, exponential, linear };
+template <>
+inline constexpr auto words_of<PeriodWarmUp> = deck_words("none", "exponential", "linear");
+
+enum class PeriodRule { guide, fleet2, paper };  ///< src/strategy/local_sgd/period.hpp
+template <>
+inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper");
+
+enum class BeforeBegin { average, all_reduce };  ///< Of parameters, of gradients: before local steps begin
+template <>
+inline constexpr auto words_of<BeforeBegin> = deck_words("average", "all-reduce");
+
+enum class LocalMomentum { local, average, reset };  ///< The optimizer's state at an averaging
+template <>
+inline constexpr auto words_of<LocalMomentum> = deck_words("local", "average", "reset");
+
+enum class LocalStatistics { average, local, re_estimate };
+template <>
+inline constexpr auto words_of<LocalStatistics> = deck_words("average", "local", "re-estimate");
 
 /// strategy.kind = "local-sgd" and "adaptive-local-sgd".
 struct LocalSgdConfig {
@@ -293,6 +278,18 @@ struct LocalSgdConfig {
   std::string state_kind() const;
 };
 
+enum class ServerMode { sync, half_async, async, geo };
+template <>
+inline constexpr auto words_of<ServerMode> = deck_words("sync", "half-async", "async", "geo");
+
+/// The assignment of blocks of parameters to servers.
+enum class Split {
+  round_robin,  ///< One counter for the blocks of all tensors, in the arena's order.
+  hash_name     ///< fnv1a(name of the block) modulo the number of servers.
+};
+template <>
+inline constexpr auto words_of<Split> = deck_words("round-robin", "hash-name");
+
 /// strategy.kind = "parameter-server" (docs/parameter_server.md).
 struct ServerConfig {
   ServerMode mode = ServerMode::sync;
@@ -309,6 +306,10 @@ struct ServerConfig {
   std::string state_kind() const { return mode == ServerMode::geo ? ", server.mode = \"geo\"" : ""; }
 };
 
+enum class RolesKind { collective, symmetric, ratio, user_defined };  ///< mpi::RoleKind
+template <>
+inline constexpr auto words_of<RolesKind> = deck_words("collective", "symmetric", "ratio", "user-defined");
+
 /// Which ranks are workers and which are servers (mpi/core/roles.hpp).
 struct RolesConfig {
   std::optional<RolesKind> kind;  ///< None: by the strategy
@@ -317,11 +318,17 @@ struct RolesConfig {
   std::string worker_ranks;       ///< user_defined; empty: all others
 };
 
+/// Figures of a validation.
+enum class BestMetric { none, loss, accuracy_top1, accuracy_top5, auc, log_loss, rmse, r2, accuracy, f1 };
+template <>
+inline constexpr auto words_of<BestMetric> = deck_words("none", "loss", "accuracy_top1", "accuracy_top5",
+                                                        "auc", "log_loss", "rmse", "r2", "accuracy", "f1");
+
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: not by steps
   double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
-  BestMetric best = BestMetric::none;  ///< Of validations: whose best checkpoint is kept
+  BestMetric best = BestMetric::none;  ///< Figure of validations whose best checkpoint is kept
   bool per_rank = false;               ///< Each rank's own model as well
 };
 
@@ -334,6 +341,7 @@ struct ValidationConfig {
 /// key). Input paths are absolute. Names are the deck's: config.train.batch_size is `train.batch_size`.
 struct Config {
   RunConfig run;
+  EmulatedStragglerConfig emulate_straggler;  ///< Keys of run.emulate_straggler
   DeviceConfig device;
   ModelConfig model;
   DataConfig data;
@@ -359,5 +367,27 @@ struct Config {
 inline std::int64_t communicators(const Config& config) {
   return config.all_reduce() == nullptr ? 1 : config.all_reduce()->communicators;
 }
+
+/// What the outputs of a model that predicts numbers or labels of 0 and 1 mean: a data set hands over
+/// (t − data.target_mean) / data.target_std.
+class OutputUnits {
+ public:
+  /// @param config whose model.loss is not softmax
+  explicit OutputUnits(const Config& config);
+
+  std::size_t width() const { return scale_.size(); }  ///< Outputs of a sample
+  bool binary() const { return binary_; }
+  /// A number in units of the data is output · scale + shift, of each output; is_scaled(): not all are 1 and
+  /// 0.
+  const std::vector<double>& scales() const { return scale_; }
+  const std::vector<double>& shifts() const { return shift_; }
+  bool is_scaled() const;
+  /// The output in units of the data; with binary() the logit that it is.
+  double value(float output, std::size_t number) const;
+
+ private:
+  bool binary_;
+  std::vector<double> scale_, shift_;
+};
 
 }  // namespace flotilla

@@ -2,24 +2,129 @@
 #include "src/config/deck.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "kernels/error.hpp"
-#include "src/config/deck_text.hpp"
 #include "src/config/deck_tree.hpp"
 #include "src/config/given.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/mistakes.hpp"
-#include "src/config/overlay.hpp"
 #include "src/config/paths.hpp"
 #include "src/config/rules.hpp"
 
 namespace flotilla {
+
+namespace config {
+namespace {
+
+/// The defaults with the deck's values over them and the command line's over those.
+Config merged(const DeckValues& given) {
+  Config config;
+  // In the order of the table: the strategy is chosen before its keys find a place.
+  for (const Key& key : all_keys())
+    if (const Given* value = given.find(key.path)) key.field.write(config, value->value);
+  return config;
+}
+
+/// Whether the key is selected by that selector, or by a key that is.
+bool depends_on(const Key& key, std::string_view selector) {
+  if (key.condition.selector.empty()) return false;
+  return key.condition.selector == selector || depends_on(*find_key(key.condition.selector), selector);
+}
+
+/// The deck's keys that the selector's overridden value does not know, but the deck's own value does.
+std::vector<std::string> replaced_by(const std::string& selector, const DeckValues& given) {
+  DeckValues deck_only;
+  deck_only.deck = given.deck;
+  const Config before = merged(deck_only);
+  const Config after = merged(given);
+  std::vector<std::string> replaced;
+  for (const Key& key : all_keys()) {
+    const bool is_selected = depends_on(key, selector) && given.deck.contains(key.path);
+    if (is_selected && is_active(key, before) && !is_active(key, after)) replaced.push_back(key.path);
+  }
+  // A dropped selector drops its keys as well.
+  for (std::size_t i = 0; i < replaced.size(); ++i)
+    for (const Key& key : all_keys())
+      if (key.condition.selector == replaced[i] && given.deck.contains(key.path) &&
+          std::ranges::find(replaced, key.path) == replaced.end())
+        replaced.push_back(key.path);
+  return replaced;
+}
+
+std::string note(const std::vector<std::string>& dropped, const Origin& origin) {
+  std::string text =
+      cat("left out of the deck, because ", origin.file.empty() ? "the command line" : origin.file, " says ",
+          printable(origin.override), ": ");
+  for (std::size_t i = 0; i < dropped.size(); ++i) text += (i == 0 ? "" : ", ") + dropped[i];
+  return text;
+}
+
+std::string needs_text(const Condition& condition, const Config& config) {
+  const Key* selector = find_key(condition.selector);
+  if (!is_active(*selector, config)) return needs_text(selector->condition, config);
+  std::string text = " needs " + condition.selector + " to be ";
+  if (condition.values.size() > 1) text += "one of ";
+  const Value now = selector->field.read(config);
+  const bool is_text = std::holds_alternative<std::string>(now);
+  for (std::size_t i = 0; i < condition.values.size(); ++i) {
+    const std::string& value = condition.values[i];
+    (text += i == 0 ? "" : ", ") += is_text ? config::quoted(value) : value;
+  }
+  return text + ", it is " + toml_text(now);
+}
+
+/// Drops the deck's values that conflict with choices of the command line: keys of another kind only, and the
+/// other one of batch_size and global_batch_size. Returns a line for each choice that did so.
+std::vector<std::string> drop_what_overrides_replace(DeckValues& given) {
+  std::vector<std::string> notes;
+  const auto drop = [&](const std::vector<std::string>& paths, const Origin& origin) {
+    if (paths.empty()) return;
+    notes.push_back(note(paths, origin));
+    for (const std::string& path : paths) given.deck.erase(path);
+  };
+  for (const auto& [path, value] : given.overrides) drop(replaced_by(path, given), value.origin);
+
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 2> exclusive = {
+      {{"train.batch_size", "train.global_batch_size"}, {"train.global_batch_size", "train.batch_size"}}};
+  for (const auto& [chosen, other] : exclusive) {
+    const auto value = given.overrides.find(chosen);
+    if (value == given.overrides.end() || given.overrides.contains(other)) continue;
+    if (given.deck.contains(other)) drop({std::string(other)}, value->second.origin);
+  }
+  return notes;
+}
+
+/// Keys that the chosen kinds do not know, and required keys that are missing, become mistakes.
+void check_presence(const Config& config, const DeckValues& given, Mistakes& mistakes) {
+  for (const Key& key : all_keys()) {
+    const Condition& condition = key.condition;
+    if (!condition.selector.empty() && given.is_unusable(condition.selector)) continue;
+    const bool active = is_active(key, config);
+    for (const auto* source : {&given.deck, &given.overrides}) {
+      const auto value = source->find(key.path);
+      if (active || value == source->end()) continue;
+      mistakes.add(value->second.origin, key.path + needs_text(condition, config));
+    }
+    const bool missing = key.presence == Necessity::required && given.find(key.path) == nullptr &&
+                         key.field.read(config) == default_of(key);  // else a kind has one of its own
+    if (active && missing && !given.is_unusable(key.path)) {
+      mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace config
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,7 +158,7 @@ void derive(const config::DeckValues& given, Config& config) {
   // Photographs are mirrored as torchvision's references do it; digits and letters have a left and a right.
   const bool photographs = config.data.has_images() || config.data.kind == DataKind::cifar;
   if (photographs && given.find("data.flip") == nullptr) config.data.flip = 0.5;
-  if (config.optimizer.kind == OptimizerKind::adamw) config.optimizer.decay = Decay::decoupled;
+  config.optimizer.decay = update_decay(config.optimizer);
   auto* server = std::get_if<ServerConfig>(&config.strategy);
   if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)
     server->max_staleness =
@@ -84,7 +189,10 @@ LoadedDeck load(const DeckSource& source) {
   loaded.config = config::merged(given);
   derive(given, loaded.config);
   config::check_presence(loaded.config, given, mistakes);
-  config::check_rules_over_several_keys(loaded.config, given, mistakes);
+  for (auto* const check :
+       {&config::check_run_rules, &config::check_model_rules, &config::check_data_rules,
+        &config::check_image_rules, &config::check_train_rules, &config::check_strategy_rules})
+    check(loaded.config, given, mistakes);
   mistakes.throw_if_any();
 
   for (std::size_t i = 0; i < loaded.config.model.layers.size(); ++i)

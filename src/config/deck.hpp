@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -63,6 +64,17 @@ std::vector<ResumeDifference> differences_at_resume(const std::string& saved_dec
 
 /// The changes of these differences, "train.batch_size 16 → 64, train.epochs 2 → 1".
 std::string changes_of(const std::vector<ResumeDifference>& differences);
+
+namespace config {
+
+/// The first line of a resolved deck. The paths of such a deck are literal.
+inline constexpr std::string_view mark_of_resolved =
+    "# Resolved by Flotilla: in the paths below, ~ and $ stand for themselves.\n";
+
+/// The configuration as a deck: every key of its kinds, paths absolute. Loads to the same Config.
+std::string resolved_text(const Config& config);
+
+}  // namespace config
 
 /// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
 std::string reference_deck();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/config/deck_text.hpp"
-
 #include <algorithm>
 #include <functional>
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "src/config/deck_tree.hpp"
@@ -49,5 +51,18 @@ void collect_deck(const Table& deck, DeckValues& given, Mistakes& mistakes);
 /// @param written those of a file, over which the command line's are laid
 void collect_overrides(const std::vector<PlacedOverride>& written, const std::vector<std::string>& overrides,
                        DeckValues& given, Mistakes& mistakes);
+
+struct WrongType {
+  DeckPosition position;
+  std::string got;  ///< "a string", "a string in it"
+};
+
+/// The node as a value of the type of `like`; an integer will do for a number.
+std::variant<Value, WrongType> read_value(const Node& node, const Value& like);
+
+/// Parses the text after the "=" of an override: TOML, but for two liberties. Where a string is wanted, text
+/// without quotes is one, and an array needs no brackets.
+/// Empty if the text is not a value of the same type as `like`.
+std::optional<Value> value_from_text(std::string_view text, const Value& like);
 
 }  // namespace flotilla::config

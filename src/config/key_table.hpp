@@ -16,25 +16,29 @@
 
 namespace flotilla::config {
 
-// The parts of the key table, one per source file. A new key is an entry in one of them and a field in
-// Config.
+// The parts of the key table, in its order. A new key is an entry in one of them and a field in Config.
 std::vector<Key> run_and_device_keys();
-std::vector<Key> model_and_data_keys();
+std::vector<Key> model_keys();
+std::vector<Key> data_keys();
 std::vector<Key> array_keys();
 std::vector<Key> image_keys();
 std::vector<Key> click_keys();
 std::vector<Key> data_source_keys();
-std::vector<Key> training_keys();
+std::vector<Key> train_keys();
+std::vector<Key> optimizer_keys();
+std::vector<Key> schedule_keys();
 std::vector<Key> strategy_keys();
 std::vector<Key> local_sgd_keys();
 std::vector<Key> server_keys();
 std::vector<Key> checkpoint_and_validation_keys();
 
-/// The whole table, to add the keys of a user's own models to (custom_keys.hpp).
+/// The whole table, to add the keys of a user's own models to (add_model_kind).
 std::vector<Key>& key_table();
 
 // Abbreviations for the entries.
+constexpr auto may_change = OnResume::may_change;
 constexpr auto of_machine = OnResume::of_machine;
+constexpr auto of_start = OnResume::of_start;
 constexpr auto must_match = OnResume::must_match;
 constexpr auto same_samples = OnResume::same_samples;
 constexpr auto on_request = OnResume::on_request;
@@ -85,7 +89,7 @@ void assign(std::vector<E>& held, const Value& value) {
 template <class T>
 std::vector<std::string> allowed_words() {
   if constexpr (Choice<T>) {
-    return {words_of<T>().begin(), words_of<T>().end()};
+    return {words_of<T>.begin(), words_of<T>.end()};
   } else if constexpr (requires { typename T::value_type; }) {
     return allowed_words<typename T::value_type>();
   } else {
@@ -96,43 +100,66 @@ std::vector<std::string> allowed_words() {
 template <class Class, class T>
 Class class_of(T Class::*);
 
-/// Calls `use` with the member of `object` that is reached through `members`. A variant on the way that holds
-/// another class than the next member's has no such member.
+template <class Part, class Holder>
+constexpr bool may_hold = false;
+template <class Part, class... Held>
+constexpr bool may_hold<Part, std::variant<Held...>> = (std::is_same_v<Part, Held> || ...);
+
+/// Calls `use` with the member that is reached through `members` from a part of Config: `part` itself, or
+/// what it holds if it is a variant. A part of another class has no such member.
 template <auto member, auto... members>
-void visit_member(auto& object, const auto& use) {
-  if constexpr (!requires { object.*member; }) {
-    if (auto* held = std::get_if<decltype(class_of(member))>(&object))
-      visit_member<member, members...>(*held, use);
-  } else if constexpr (sizeof...(members) == 0) {
-    use(object.*member);
-  } else {
-    visit_member<members...>(object.*member, use);
+void visit_member(auto& part, const auto& use) {
+  using Class = decltype(class_of(member));
+  if constexpr (may_hold<Class, std::remove_cvref_t<decltype(part)>>) {
+    if (auto* held = std::get_if<Class>(&part)) visit_member<member, members...>(*held, use);
+  } else if constexpr (requires { part.*member; }) {
+    if constexpr (sizeof...(members) == 0)
+      use(part.*member);
+    else
+      visit_member<members...>(part.*member, use);
   }
 }
 
-/// The member of Config reached through `members`: field<&Config::run, &RunConfig::seed>(). Its type is the
-/// key's type, its initial value the default.
+/// Calls `use` with the member of `config` that is reached through `members`, if it has a place.
 template <auto... members>
-Field field() {
+void visit_config(auto& config, const auto& use) {
+  auto& [run, straggler, device, model, data, train, optimizer, schedule, reduction, strategy, roles,
+         checkpoint, validation, resolved_text] = config;
+  const auto visit = [&](auto&... parts) { (visit_member<members...>(parts, use), ...); };
+  visit(run, straggler, device, model, data, train, optimizer, schedule, reduction, strategy, roles,
+        checkpoint, validation);
+}
+
+/// A key whose value is the member that is reached through `members` from the part of Config of its class:
+/// key<&RunConfig::seed>(…), key<&DataConfig::train, &DataSourceConfig::path>(…). The member's type is the
+/// key's type, its initial value the default, the words of its enum the allowed ones.
+template <auto... members>
+Key key(std::string path, Rule rule, OnResume on_resume, std::string help) {
   constexpr auto last = std::get<sizeof...(members) - 1>(std::tuple(members...));
   const auto initial = decltype(class_of(last)){}.*last;
-  return {.read =
-              [initial](const Config& config) {
-                Value value = value_of(initial);
-                visit_member<members...>(config, [&](const auto& held) { value = value_of(held); });
-                return value;
-              },
-          .write =
-              [](Config& config, const Value& value) {
-                visit_member<members...>(config, [&](auto& held) { assign(held, value); });
-              },
-          .words = allowed_words<std::remove_const_t<decltype(initial)>>()};
+  const auto read = [initial](const Config& config) {
+    Value value = value_of(initial);
+    visit_config<members...>(config, [&](const auto& held) { value = value_of(held); });
+    return value;
+  };
+  const auto write = [](Config& config, const Value& value) {
+    visit_config<members...>(config, [&](auto& held) { assign(held, value); });
+  };
+  return {.path = std::move(path),
+          .field = {read, write, allowed_words<std::remove_const_t<decltype(initial)>>()},
+          .rule = std::move(rule),
+          .on_resume = on_resume,
+          .help = std::move(help)};
 }
 
 inline Condition data_is(std::string kind) {
   return {"data.kind", {std::move(kind)}};
 }
 
+/// For enums, whose words are the rule, and where all values of the type are allowed.
+inline Rule any_value() {
+  return {};
+}
 inline Rule at_least(double low, double high = std::numeric_limits<double>::infinity()) {
   return {.low = low, .high = high};
 }

@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "kernels/error.hpp"
 #include "src/config/config.hpp"
 #include "src/config/values.hpp"
 
@@ -74,15 +76,33 @@ struct Key {
   std::string path;  ///< "data.train.images"
   Field field;
   Rule rule = {};
-  std::string help;
   OnResume on_resume = OnResume::may_change;
+  std::string help;
   Condition condition = {};
   Necessity presence = Necessity::has_default;
   PathRole path_role = PathRole::none;
   std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
+  bool of_host = false;           ///< Threads and memory of a host: ranks may have different values
+
+  // What an entry of the table adds where a key differs from most.
+  Key only_for(Condition kinds) const { return with(&Key::condition, std::move(kinds)); }
+  Key must_be_given() const { return with(&Key::presence, Necessity::required); }
+  Key may_be_left_out() const { return with(&Key::presence, Necessity::optional); }
+  Key input_path() const { return with(&Key::path_role, PathRole::input); }
+  Key output_path() const { return with(&Key::path_role, PathRole::output); }
+  Key may_differ_between_hosts() const { return with(&Key::of_host, true); }
+  Key with_default(std::string text) const { return with(&Key::default_text, std::move(text)); }
 
   std::string table() const { return table_of(path); }
   std::string name() const { return path.substr(path.rfind('.') + 1); }
+
+ private:
+  template <class T>
+  Key with(T Key::*fact, T value) const {
+    Key key = *this;
+    key.*fact = std::move(value);
+    return key;
+  }
 };
 
 /// Every key, in the order of inputs/reference.toml; a selector stands before the keys it selects.
@@ -108,5 +128,33 @@ std::optional<BrokenRule> broken_rule(const Key& key, const Value& value);
 
 /// The key's rule for readers: "positive", "one of \"a\", \"b\""; empty if any value is allowed.
 std::string rule_text(const Rule& rule);
+
+/// A key of a user's own model. In decks it stands in the table [model.<kind>].
+struct CustomKey {
+  std::string name;  ///< "blocks"
+  Value value;       ///< The default; its type is the key's
+  std::string help;  ///< One line without a full stop
+  Rule rule{};       ///< The allowed values: {.low = 1, .high = 64}
+};
+
+/// Registers a kind of model: model.kind accepts it, its keys may be given, and a run resumes only with equal
+/// values. To be called before the first deck is read. @throws UserError for a name that is taken or not
+/// valid in TOML, or a default that breaks its rule.
+void add_model_kind(const std::string& kind, const std::vector<CustomKey>& keys);
+
+/// The value of key `name` of the deck's own model, given or by default.
+/// @throws InternalError if the model declared no such key.
+Value own_value(const Config& config, const std::string& name);
+
+/// The value of key `name` of the deck's own model as a T: bool, std::int64_t, double, std::string or a
+/// vector of one of the last three.
+/// @throws InternalError if the model declared no such key.
+template <class T>
+T own_value(const Config& config, const std::string& name) {
+  const Value value = own_value(config, name);
+  const T* held = std::get_if<T>(&value);
+  require(held != nullptr, "model.", config.model.kind, ".", name, " is ", type_name(value));
+  return *held;
+}
 
 }  // namespace flotilla::config

@@ -1,255 +1,298 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/key_table.hpp"
+#include "src/config/rules.hpp"
 
 namespace flotilla::config {
+namespace {
 
-std::vector<Key> model_and_data_keys() {
-  const Condition mlp = {"model.kind", {"mlp"}};
-  const Condition resnet = {"model.kind", {"resnet"}};
-  const Condition layers = {"model.kind", {"layers"}};
-  const Condition resnet_or_layers = {"model.kind", {"resnet", "layers"}};
-  const Condition ctr_dnn = {"model.kind", {"ctr-dnn"}};
-  const Condition mlp_or_ctr_dnn = {"model.kind", {"mlp", "ctr-dnn"}};
+Condition arrays() {
+  return {"data.kind", {"hdf5", "numpy"}};
+}
+
+Condition data_has_path() {
+  return {"data.kind",
+          {"image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo", "libsvm"}};
+}
+
+class DataRules : public RuleChecks {
+ public:
+  using RuleChecks::RuleChecks;
+
+  void validation_data() {
+    if (!usable({"data.kind", "data.validation.images", "data.validation.labels"})) return;
+    const DataSourceConfig& source = config.data.validation;
+    if (source.images.empty() == source.labels.empty()) return;
+    const bool has_images = !source.images.empty();
+    reject({has_images ? "data.validation.images" : "data.validation.labels"},
+           "data.validation needs images and labels, or neither of them: ", has_images ? "labels" : "images",
+           " are missing");
+  }
+
+  void validation_path() {
+    const DataSourceConfig& source = config.data.validation;
+    const auto needs_path = [&](const std::string& value, const char* key, const char* what) {
+      if (!usable({"data.kind", "data.validation.path", key}) || value.empty()) return;
+      if (!source.path.empty() || given.find("data.validation.path") != nullptr) return;  // empty: none
+      reject({key}, key, " needs data.validation.path: ", what);
+    };
+    needs_path(source.root, "data.validation.root", "the list of the images in it");
+    needs_path(source.input_array, "data.validation.inputs", "the file that this array is in");
+    needs_path(source.target_array, "data.validation.targets", "the file that this array is in");
+  }
+
+  void click_data() {
+    if (!usable({"data.kind"}) || !config.data.has_clicks()) return;
+    exclude("train.mixup", config.train.mixup > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("train.cutmix", config.train.cutmix > 0.0, "data.kind", true, "bags of ids cannot be mixed");
+    exclude("data.kind", true, "model.kind", !config.model.has_embeddings(),
+            "only \"ctr-dnn\" has embeddings for the ids of click data");
+  }
+
+  void blocks() {
+    const DataConfig& data = config.data;
+    if (!usable({"data.order", "data.shuffle_block", "data.shuffle_buffer"}) ||
+        data.order != SampleOrder::blocks || data.shuffle_buffer % data.shuffle_block == 0)
+      return;
+    reject({"data.shuffle_buffer", "data.shuffle_block"},
+           "data.shuffle_buffer must be a multiple of data.shuffle_block, got ", data.shuffle_buffer, " and ",
+           data.shuffle_block);
+  }
+
+  void shares() {
+    exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
+            "the samples of a step must not depend on the number of workers");
+  }
+
+  void pixel_scale() {
+    const DataConfig& data = config.data;
+    const char* const of_inputs = data.input_mean.empty() ? "data.input_std" : "data.input_mean";
+    const char* const of_pixels = given.find("data.mean") == nullptr ? "data.std" : "data.mean";
+    exclude(of_inputs, data.has_arrays() && !(data.input_mean.empty() && data.input_std.empty()), of_pixels,
+            data.pixel_scale_given, "data.input_mean and data.input_std are enough, of uint8 too");
+  }
+};
+
+}  // namespace
+
+std::vector<Key> data_keys() {
   return {
-      {.path = "model.kind",
-       .field = field<&Config::model, &ModelConfig::kind>(),
-       .rule = one_of({"mlp", "resnet", "layers", "ctr-dnn"}),
-       .help =
-           "\"mlp\": fully connected layers; \"resnet\": a residual network for images of three channels; "
-           "\"layers\": the layers that the deck lists; "
-           "\"ctr-dnn\": embeddings of ids and fully connected layers, which predict clicks. "
-           "The inputs' size comes from the data",
-       .on_resume = must_match},
-      {.path = "model.widths",
-       .field = field<&Config::model, &ModelConfig::widths>(),
-       .rule = array_of(0, 1024, positive(16777216)),
-       .help = "Sizes of the hidden layers; []: none",
-       .on_resume = must_match,
-       .condition = mlp_or_ctr_dnn,
-       .presence = Necessity::required,
-       .default_text = "for \"ctr-dnn\" [400, 400, 400]"},
-      {.path = "model.activation",
-       .field = field<&Config::model, &ModelConfig::activation>(),
-       // All but "identity", which would make one linear layer of them all
-       .rule = one_of({words_of<Activation>().begin() + 1, words_of<Activation>().end()}),
-       .help = "After each hidden layer",
-       .on_resume = must_match,
-       .condition = mlp_or_ctr_dnn,
-       .default_text = "\"tanh\", for \"ctr-dnn\" \"relu\""},
-      {.path = "model.layers",
-       .field = field<&Config::model, &ModelConfig::layers>(),
-       .rule = array_of(1, 1024, {}),
-       .help = "One text for each layer, from the inputs to the classes: [\"conv 32 3\", \"batch_norm\", "
-               "\"relu\", "
-               "\"max_pool 2\", \"linear 10\"]. docs/layers.md lists them",
-       .on_resume = must_match,
-       .condition = layers,
-       .presence = Necessity::required},
-      {.path = "model.embedding_width",
-       .field = field<&Config::model, &ModelConfig::embedding_width>(),
-       .rule = at_least(1, 65536),
-       .help = "Values of a row of the sparse table",
-       .on_resume = must_match,
-       .condition = ctr_dnn},
-      {.path = "model.embeddings",
-       .field = field<&Config::model, &ModelConfig::embeddings>(),
-       .help = "\"shared\": one row for an id, whatever its slot; \"per-slot\": one for each slot",
-       .on_resume = must_match,
-       .condition = ctr_dnn},
-      {.path = "model.embedding_scale",
-       .field = field<&Config::model, &ModelConfig::embedding_scale>(),
-       .rule = at_least(0),
-       .help = "Bound of the initial values of rows, which are uniform; the weights of the layers are normal "
-               "with deviation 1 / √inputs",
-       .on_resume = must_match,
-       .condition = ctr_dnn},
-      {.path = "model.depth",
-       .field = field<&Config::model, &ModelConfig::depth>(),
-       .rule = one_of_numbers({18, 34, 50, 101, 152}),
-       .help = "Layers with weights",
-       .on_resume = must_match,
-       .condition = resnet},
-      {.path = "model.batch_norm",
-       .field = field<&Config::model, &ModelConfig::batch_norm>(),
-       .help = "Mean and variance of each worker's batch, or of all workers' batches together",
-       .on_resume = must_match,
-       .condition = resnet_or_layers},
-      {.path = "model.batch_norm_group",
-       .field = field<&Config::model, &ModelConfig::batch_norm_group>(),
-       .rule = at_least(0, most_count),
-       .help =
-           "Workers, neighbours in rank, whose batches are normalised together; 0: all of them. A divisor "
-           "of the number of workers",
-       .on_resume = must_match,
-       .condition = {"model.batch_norm", {"synchronised"}}},
-      {.path = "model.recompute",
-       .field = field<&Config::model, &ModelConfig::recompute>(),
-       .help = "Layers that keep their output only and are computed again in the backward pass, to the same "
-               "bits: "
-               "\"blocks\" (all of them), \"conv1\", \"layer1\" (its blocks), or one as \"layer1.0\"",
-       .on_resume = of_machine,
-       .condition = resnet},
-      {.path = "model.dropout",
-       .field = field<&Config::model, &ModelConfig::dropout>(),
-       .rule = fraction(),
-       .help =
-           "Share of values dropped in training: after each hidden layer of an mlp or ctr-dnn, before the "
-           "last layer of a resnet",
-       .on_resume = on_request,
-       .condition = {"model.kind", {"mlp", "resnet", "ctr-dnn"}}},
-      {.path = "model.loss",
-       .field = field<&Config::model, &ModelConfig::loss>(),
-       .help =
-           "\"softmax\": cross entropy of classes; of numbers, as PyTorch's mean over outputs and samples: "
-           "\"mse\" squared errors, \"mae\" absolute ones, \"huber\" (model.huber_delta), \"binary\" cross "
-           "entropy of labels that are 0 or 1, each by itself (docs/regression.md)",
-       .on_resume = must_match,
-       .condition = {"model.kind", {"mlp", "resnet", "layers"}}},
-      {.path = "model.classes",
-       .field = field<&Config::model, &ModelConfig::classes>(),
-       .rule = at_least(2, 16777216),
-       .help = "Outputs; labels are 0 … classes − 1",
-       .on_resume = must_match,
-       .condition = {"model.loss", {"softmax"}},
-       .presence = Necessity::required},
-      {.path = "model.outputs",
-       .field = field<&Config::model, &ModelConfig::outputs>(),
-       .rule = at_least(1, 16777216),
-       .help = "Numbers, or labels that are 0 or 1, that are predicted for a sample",
-       .on_resume = must_match,
-       .condition = {"model.loss", {"mse", "mae", "huber", "binary"}},
-       .presence = Necessity::required},
-      {.path = "model.huber_delta",
-       .field = field<&Config::model, &ModelConfig::huber_delta>(),
-       .rule = positive(),
-       .help = "Errors up to it count by their squares, larger ones linearly; in units of the scaled targets",
-       .on_resume = must_match,
-       .condition = {"model.loss", {"huber"}}},
-      {.path = "model.initializer",
-       .field = field<&Config::model, &ModelConfig::initializer>(),
-       .help = "Distribution of the initial weights; biases start at 0",
-       .on_resume = must_match,
-       .condition = {"model.kind", {"mlp", "layers"}}},
-      {.path = "model.initializer_scale",
-       .field = field<&Config::model, &ModelConfig::initializer_scale>(),
-       .rule = positive(),
-       .help = "Bound of \"uniform\", standard deviation of \"normal\"",
-       .on_resume = must_match,
-       .condition = {"model.initializer", {"uniform", "normal"}},
-       .presence = Necessity::required},
-      {.path = "model.initial_weights",
-       .field = field<&Config::model, &ModelConfig::initial_weights>(),
-       .help = "Weights to start from, as far as names and shapes agree: a run's folder (its newest good "
-               "checkpoint), a checkpoint, an exported model; empty: none",
-       .on_resume = on_request,
-       .path_role = PathRole::input},
-      {.path = "model.fixed_statistics",
-       .field = field<&Config::model, &ModelConfig::fixed_statistics>(),
-       .help =
-           "Batch norms, by names or patterns (\"*\": all), that normalise with their running statistics in "
-           "training too and leave them as they are, as torch's eval() does",
-       .on_resume = must_match},
-      {.path = "model.weight_names",
-       .field = field<&Config::model, &ModelConfig::weight_names>(),
-       .help =
-           "How model.initial_weights finds its tensors: \"same\": by their names; \"order\": the first "
-           "of the file is the model's first and so on, parameters and statistics each, whatever they are "
-           "called; in both where their shapes agree",
-       .on_resume = OnResume::may_change},
-      {.path = "data.kind",
-       .field = field<&Config::data, &DataConfig::kind>(),
-       .help =
-           "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and "
-           "PNG files named in a list; \"image-folder\": a folder of them per class; \"webdataset\": tar "
-           "files of "
-           "them, as `flotilla pack` and Python's webdataset write them; \"criteo\": lines of a label, 13 "
-           "numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; "
-           "\"hdf5\", \"numpy\": arrays of samples and of labels or targets; \"cifar\": binary files of "
-           "CIFAR-10 and CIFAR-100; \"random\": made up",
-       .on_resume = must_match},
-      {.path = "data.shape",
-       .field = field<&Config::data, &DataConfig::shape>(),
-       .rule = array_of(1, 3, positive(16777216)),
-       .help = "Shape of a sample, one to three sizes",
-       .on_resume = must_match,
-       .condition = data_is("random"),
-       .presence = Necessity::required},
-      {.path = "data.mean",
-       .field = field<&Config::data, &DataConfig::mean>(),
-       .help = "The network sees (pixel / 255 − mean) / std; of arrays those of uint8, others refuse it",
-       .on_resume = on_request,
-       .condition = {"data.kind", {"idx", "hdf5", "numpy"}},
-       .presence = Necessity::optional,  // written, it would be refused beside other arrays
-       .default_text = "0.5"},
-      {.path = "data.std",
-       .field = field<&Config::data, &DataConfig::std>(),
-       .rule = positive(),
-       .help = "See data.mean",
-       .on_resume = on_request,
-       .condition = {"data.kind", {"idx", "hdf5", "numpy"}},
-       .presence = Necessity::optional,
-       .default_text = "0.5"},
-      {.path = "data.class_names",
-       .field = field<&Config::data, &DataConfig::class_names>(),
-       .help =
-           "File of the names of the classes, one a line from class 0 on, which checkpoints keep for "
-           "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
-           "\"image-list\" or the shards of \"webdataset\" if it is there, the names that come with "
-           "\"cifar\", else numbers",
-       .on_resume = of_machine,
-       .path_role = PathRole::input},
-      {.path = "data.stage_to",
-       .field = field<&Config::data, &DataConfig::stage_to>(),
-       .help =
-           "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
-           "host, before `flotilla train` reads them there; what is there and unchanged is not copied "
-           "again; empty: they are read where they are",
-       .on_resume = of_machine,
-       .condition = {"data.kind",
+      key<&DataConfig::kind>(
+          "data.kind", any_value(), must_match,
+          "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and PNG "
+          "files named in a list; \"image-folder\": a folder of them per class; \"webdataset\": tar files of "
+          "them, as `flotilla pack` and Python's webdataset write them; \"criteo\": lines of a label, 13 "
+          "numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; \"hdf5\", "
+          "\"numpy\": arrays of samples and of labels or targets; \"cifar\": binary files of CIFAR-10 and "
+          "CIFAR-100; \"random\": made up"),
+      key<&DataConfig::shape>("data.shape", array_of(1, 3, positive(16777216)), must_match,
+                              "Shape of a sample, one to three sizes")
+          .only_for(data_is("random"))
+          .must_be_given(),
+      // written, it would be refused beside other arrays
+      key<&DataConfig::mean>(
+          "data.mean", any_value(), on_request,
+          "The network sees (pixel / 255 − mean) / std; of arrays those of uint8, others refuse it")
+          .only_for({"data.kind", {"idx", "hdf5", "numpy"}})
+          .may_be_left_out()
+          .with_default("0.5"),
+      key<&DataConfig::std>("data.std", positive(), on_request, "See data.mean")
+          .only_for({"data.kind", {"idx", "hdf5", "numpy"}})
+          .may_be_left_out()
+          .with_default("0.5"),
+      key<&DataConfig::class_names>(
+          "data.class_names", any_value(), of_machine,
+          "File of the names of the classes, one a line from class 0 on, which checkpoints keep for "
+          "`flotilla predict`; empty: the class folders of \"image-folder\", classes.txt beside the list of "
+          "\"image-list\" or the shards of \"webdataset\" if it is there, the names that come with "
+          "\"cifar\", else numbers")
+          .input_path(),
+      key<&DataConfig::stage_to>(
+          "data.stage_to", any_value(), of_machine,
+          "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
+          "host, before `flotilla train` reads them there; what is there and unchanged is not copied again; "
+          "empty: they are read where they are")
+          .only_for({"data.kind",
                      {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo",
-                      "libsvm"}},
-       .path_role = PathRole::output},
-      {.path = "data.threads",
-       .field = field<&Config::data, &DataConfig::threads>(),
-       .rule = at_least(1, 1024),
-       .help = "Threads of a rank that read ahead",
-       .on_resume = of_machine},
-      {.path = "data.prefetch",
-       .field = field<&Config::data, &DataConfig::prefetch>(),
-       .rule = at_least(1, 65536),
-       .help = "Batches read ahead",
-       .on_resume = of_machine},
-      {.path = "data.last_batch",
-       .field = field<&Config::data, &DataConfig::last_batch>(),
-       .help =
-           "A last batch that is not full: \"wrap\" fills it from the start of the epoch's order, \"drop\" "
-           "leaves it out",
-       .on_resume = must_match},
-      {.path = "data.order",
-       .field = field<&Config::data, &DataConfig::order>(),
-       .help = "\"shuffled\": each epoch in another order; \"blocks\": blocks of neighbours in another "
-               "order, and in "
-               "it the samples of data.shuffle_buffer neighbours, the same for any number of workers; "
-               "\"file\": as the "
-               "data lie, which reads large files from their start to their end. If it is left out, "
-               "data.kind = \"criteo\" "
-               "takes \"file\"",
-       .on_resume = must_match},
-      {.path = "data.shuffle_block",
-       .field = field<&Config::data, &DataConfig::shuffle_block>(),
-       .rule = at_least(1, most_count),
-       .help = "Neighbouring samples that are read together: those of a chunk, or some hundred kilobytes",
-       .on_resume = must_match,
-       .condition = {"data.order", {"blocks"}}},
-      {.path = "data.shuffle_buffer",
-       .field = field<&Config::data, &DataConfig::shuffle_buffer>(),
-       .rule = at_least(1, most_count),
-       .help = "Samples that are shuffled with each other, a multiple of shuffle_block; what they take is to "
-               "fit the "
-               "memory (chunks: data.cache_mb)",
-       .on_resume = must_match,
-       .condition = {"data.order", {"blocks"}}},
+                      "libsvm"}})
+          .output_path(),
+      key<&DataConfig::threads>("data.threads", at_least(1, 1024), of_machine,
+                                "Threads of a rank that read ahead")
+          .may_differ_between_hosts(),
+      key<&DataConfig::prefetch>("data.prefetch", at_least(1, 65536), of_machine, "Batches read ahead")
+          .may_differ_between_hosts(),
+      key<&DataConfig::last_batch>("data.last_batch", any_value(), must_match,
+                                   "A last batch that is not full: \"wrap\" fills it from the start of the "
+                                   "epoch's order, \"drop\" leaves it out"),
+      key<&DataConfig::order>(
+          "data.order", any_value(), must_match,
+          "\"shuffled\": each epoch in another order; \"blocks\": blocks of neighbours in another order, and "
+          "in it the samples of data.shuffle_buffer neighbours, the same for any number of workers; "
+          "\"file\": as the data lie, which reads large files from their start to their end. If it is left "
+          "out, data.kind = \"criteo\" takes \"file\""),
+      key<&DataConfig::shuffle_block>(
+          "data.shuffle_block", at_least(1, most_count), must_match,
+          "Neighbouring samples that are read together: those of a chunk, or some hundred kilobytes")
+          .only_for({"data.order", {"blocks"}}),
+      key<&DataConfig::shuffle_buffer>(
+          "data.shuffle_buffer", at_least(1, most_count), must_match,
+          "Samples that are shuffled with each other, a multiple of shuffle_block; what they take is to fit "
+          "the memory (chunks: data.cache_mb)")
+          .only_for({"data.order", {"blocks"}}),
   };
+}
+
+std::vector<Key> array_keys() {
+  constexpr std::size_t most_scalings = 1 << 20;
+  return {
+      key<&DataConfig::inputs>(
+          "data.inputs", any_value(), must_match,
+          "Name of the array of samples: (N), (N,F), (N,H,W) or (N,C,H,W); with groups as \"train/images\"")
+          .only_for(arrays()),
+      key<&DataConfig::targets>("data.targets", any_value(), must_match,
+                                "Name of the array of labels 0 … classes − 1 (integers), or of the numbers "
+                                "to be predicted, (N) or (N,model.outputs)")
+          .only_for(arrays()),
+      key<&DataConfig::channels_last>("data.channels_last", any_value(), must_match,
+                                      "Images lie as (N,H,W,C)")
+          .only_for(arrays()),
+      key<&DataConfig::input_mean>(
+          "data.input_mean", array_of(0, most_scalings, {}), on_request,
+          "The network sees (x − mean) / std: one value, or one for each feature of (N,F), each channel of "
+          "(N,C,H,W); of uint8, x is the value / 255, and data.mean and data.std are left out. `flotilla "
+          "inspect FILE` measures them")
+          .only_for(arrays()),
+      key<&DataConfig::input_std>("data.input_std", array_of(0, most_scalings, positive()), on_request,
+                                  "See data.input_mean")
+          .only_for(arrays()),
+      key<&DataConfig::target_mean>(
+          "data.target_mean", array_of(0, most_scalings, {}), on_request,
+          "The loss sees (t − mean) / std of numbers to be predicted: one value, or one for each")
+          .only_for(arrays()),
+      key<&DataConfig::target_std>("data.target_std", array_of(0, most_scalings, positive()), on_request,
+                                   "See data.target_mean")
+          .only_for(arrays()),
+      key<&DataConfig::cache_mb>("data.cache_mb", at_least(1, 1048576), of_machine,
+                                 "MiB of decoded chunks that each rank keeps of training data, and as much "
+                                 "of validation data; at least a chunk for each thread")
+          .may_differ_between_hosts()
+          .only_for(data_is("hdf5")),
+  };
+}
+
+std::vector<Key> click_keys() {
+  return {
+      key<&DataConfig::hash_buckets>(
+          "data.hash_buckets", at_least(0, 9e18), must_match,
+          "Ids are the hash of slot and category modulo this; 0: the whole hash of 64 bits")
+          .only_for({"data.kind", {"criteo", "libsvm"}}),
+      key<&DataConfig::dense_transform>(
+          "data.dense_transform", any_value(), must_match,
+          "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th percentile "
+          "of Criteo's challenge and scaled to [0, 1], as PaddlePaddle's Fleet does. A missing number: 0")
+          .only_for({"data.kind", {"criteo"}}),
+      key<&DataConfig::deal>("data.deal", any_value(), must_match,
+                             "What a worker reads: \"samples\": its part of each global batch; \"files\": "
+                             "files of its own, neighbours, as in PaddlePaddle's Fleet; \"bytes\": a part of "
+                             "all files of its own, as long as the others', of arrays in whole chunks. A "
+                             "worker that reaches its end starts again until the largest part is read")
+          .only_for({"data.kind", {"hdf5", "numpy", "cifar", "criteo", "libsvm"}}),
+  };
+}
+
+std::vector<Key> data_source_keys() {
+  return {
+      key<&DataConfig::train, &DataSourceConfig::images>("data.train.images", any_value(), same_samples,
+                                                         "IDX file of training images, relative to the deck")
+          .only_for(data_is("idx"))
+          .must_be_given()
+          .input_path(),
+      key<&DataConfig::train, &DataSourceConfig::labels>("data.train.labels", any_value(), same_samples,
+                                                         "IDX file of their labels")
+          .only_for(data_is("idx"))
+          .must_be_given()
+          .input_path(),
+      key<&DataConfig::train, &DataSourceConfig::path>(
+          "data.train.path", any_value(), same_samples,
+          "List of training images, a line each: path, white space, label, or a pattern of lists; or the "
+          "folder that the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar "
+          "file, a folder of them or a pattern, as train-*.tar or train-{000000..000009}.tar, with braces as "
+          "bash has them. Criteo and LIBSVM: a file, plain or .gz, a folder of files or a pattern, as "
+          "day_{0..22}.gz. Arrays: a file, a folder or a pattern; several files are joined along the first "
+          "axis in byte order of their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a "
+          "folder's data_batch_*.bin or train.bin)")
+          .only_for(data_has_path())
+          .must_be_given()
+          .input_path(),
+      key<&DataConfig::train, &DataSourceConfig::root>(
+          "data.train.root", any_value(), same_samples,
+          "Folder that relative paths of the list begin at; left out: the folder beside the list that is "
+          "named like it (train.txt: train/), else the list's own")
+          .only_for(data_is("image-list"))
+          .may_be_left_out()
+          .input_path(),
+      key<&DataConfig::train, &DataSourceConfig::input_array>(
+          "data.train.inputs", any_value(), same_samples,
+          "Name of the array of training samples; left out: data.inputs")
+          .only_for(arrays())
+          .may_be_left_out(),
+      key<&DataConfig::train, &DataSourceConfig::target_array>(
+          "data.train.targets", any_value(), same_samples,
+          "Name of the array of their labels or targets; left out: data.targets")
+          .only_for(arrays())
+          .may_be_left_out(),
+      key<&DataConfig::train, &DataSourceConfig::samples>("data.train.samples", positive(most_steps),
+                                                          must_match, "Number of random training samples")
+          .only_for(data_is("random"))
+          .must_be_given(),
+      key<&DataConfig::validation, &DataSourceConfig::images>(
+          "data.validation.images", any_value(), same_samples,
+          "IDX file of validation images; left out or empty, as the labels then must be: no validation")
+          .only_for(data_is("idx"))
+          .may_be_left_out()
+          .input_path(),
+      key<&DataConfig::validation, &DataSourceConfig::labels>("data.validation.labels", any_value(),
+                                                              same_samples, "IDX file of their labels")
+          .only_for(data_is("idx"))
+          .may_be_left_out()
+          .input_path(),
+      key<&DataConfig::validation, &DataSourceConfig::path>(
+          "data.validation.path", any_value(), same_samples,
+          "The same for validation; left out or empty: no validation")
+          .only_for(data_has_path())
+          .may_be_left_out()
+          .input_path(),
+      key<&DataConfig::validation, &DataSourceConfig::root>("data.validation.root", any_value(), same_samples,
+                                                            "See data.train.root")
+          .only_for(data_is("image-list"))
+          .may_be_left_out()
+          .input_path(),
+      key<&DataConfig::validation, &DataSourceConfig::input_array>(
+          "data.validation.inputs", any_value(), same_samples,
+          "Name of the array of validation samples, which may lie in the file of the training samples; left "
+          "out: data.inputs")
+          .only_for(arrays())
+          .may_be_left_out(),
+      key<&DataConfig::validation, &DataSourceConfig::target_array>(
+          "data.validation.targets", any_value(), same_samples,
+          "Name of the array of their labels or targets; left out: data.targets")
+          .only_for(arrays())
+          .may_be_left_out(),
+      key<&DataConfig::validation, &DataSourceConfig::samples>(
+          "data.validation.samples", at_least(0, most_steps), must_match,
+          "Number of random validation samples; left out or 0: no validation")
+          .only_for(data_is("random"))
+          .may_be_left_out(),
+  };
+}
+
+void check_data_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
+  DataRules rules(config, given, mistakes);
+  rules.validation_data();
+  rules.validation_path();
+  rules.click_data();
+  rules.blocks();
+  rules.shares();
+  rules.pixel_scale();
 }
 
 }  // namespace flotilla::config

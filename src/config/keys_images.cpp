@@ -1,116 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/key_table.hpp"
+#include "src/config/rules.hpp"
 
 namespace flotilla::config {
 namespace {
 
-const std::vector<std::string> image_kinds = {"image-list", "image-folder", "webdataset"};
+class ImageRules : public RuleChecks {
+ public:
+  using RuleChecks::RuleChecks;
 
-template <auto member>
-Key image_key(std::string name, Rule rule, std::string help) {
-  return {.path = "data." + std::move(name),
-          .field = field<&Config::data, member>(),
-          .rule = std::move(rule),
-          .help = std::move(help),
-          .on_resume = on_request,
-          .condition = {"data.kind", image_kinds}};
-}
+  void cut_images() {
+    if (!usable({"data.kind", "data.shape", "train.cutmix"}) || config.train.cutmix == 0.0) return;
+    if (config.data.kind == DataKind::random && config.data.shape.size() != 3)
+      reject({"train.cutmix", "data.shape"}, "train.cutmix exchanges parts of images, but a sample has ",
+             config.data.shape.size(), " sizes instead of channels, height and width (data.shape)");
+  }
 
-/// Of images in arrays as well.
-Key with_arrays(Key key, std::string default_text = {}) {
-  key.condition = {"data.kind",
-                   {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar"}};
-  key.default_text = std::move(default_text);
-  return key;
-}
+  void image_sizes() {
+    if (!usable({"data.kind", "data.image_size", "data.short_side"})) return;
+    if (config.data.image_size <= config.data.short_side) return;
+    reject({"data.image_size", "data.short_side"},
+           "data.image_size must be at most data.short_side: validation crops the one from the other, got ",
+           config.data.image_size, " and ", config.data.short_side);
+  }
 
-Key with_cifar(Key key) {
-  key.condition.values.emplace_back("cifar");
-  return key;
-}
+  void range(std::string_view path, const std::vector<double>& values) {
+    if (!usable({"data.kind", path}) || values[0] <= values[1]) return;
+    reject({path}, path, " must be [least, largest], got ", toml_text(values));
+  }
 
-Key free_on_resume(OnResume how, Key key) {
-  key.on_resume = how;
-  return key;
-}
+  void ranges() {
+    range("data.crop_area", config.data.crop_area);
+    range("data.crop_aspect", config.data.crop_aspect);
+    range("data.erase_area", config.data.erase_area);
+    range("data.erase_aspect", config.data.erase_aspect);
+  }
+
+  void hue() {
+    if (!usable({"data.kind", "data.color_jitter"}) || config.data.color_jitter[3] <= 0.5) return;
+    reject({"data.color_jitter"},
+           "data.color_jitter: the hue, its last value, must be at most 0.5 (half the circle), got ",
+           config.data.color_jitter[3]);
+  }
+};
 
 }  // namespace
 
 std::vector<Key> image_keys() {
-  using D = DataConfig;
+  const Condition photographs = {"data.kind", {"image-list", "image-folder", "webdataset"}};
+  const Condition photographs_and_cifar = {"data.kind",
+                                           {"image-list", "image-folder", "webdataset", "cifar"}};
+  const Condition images = {"data.kind",
+                            {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar"}};
   return {
-      image_key<&D::image_size>("image_size", positive(2048), "Height and width of a sample, pixels"),
-      image_key<&D::short_side>("short_side", positive(2048),
-                                "Validation: an image's shorter side before the crop of its centre; at least "
-                                "image_size"),
-      image_key<&D::resize_filter>(
-          "resize_filter", {},
-          "\"bilinear\": between the nearest pixels only, as OpenCV does; \"antialias\": over "
-          "all pixels that a new one covers, as PIL and torchvision do. Evaluate with the one that the "
-          "weights "
-          "were trained with"),
-      image_key<&D::crop_area>("crop_area", array_of(2, 2, positive(1)),
-                               "Training: least and largest share of the image's area in a random crop"),
-      image_key<&D::crop_aspect>("crop_aspect", array_of(2, 2, positive(100)),
-                                 "Training: least and largest width ÷ height of a random crop"),
-      with_arrays(
-          image_key<&D::flip>("flip", at_least(0, 1), "Training: probability of exchanging left and right"),
-          "0.5, for data.kind = \"idx\", \"hdf5\" and \"numpy\" 0"),
-      with_arrays(image_key<&D::crop_padding>(
-          "crop_padding", at_least(0, 2048),
+      key<&DataConfig::image_size>("data.image_size", positive(2048), on_request,
+                                   "Height and width of a sample, pixels")
+          .only_for(photographs),
+      key<&DataConfig::short_side>(
+          "data.short_side", positive(2048), on_request,
+          "Validation: an image's shorter side before the crop of its centre; at least image_size")
+          .only_for(photographs),
+      key<&DataConfig::resize_filter>(
+          "data.resize_filter", any_value(), on_request,
+          "\"bilinear\": between the nearest pixels only, as OpenCV does; \"antialias\": over all pixels "
+          "that a new one covers, as PIL and torchvision do. Evaluate with the one that the weights were "
+          "trained with")
+          .only_for(photographs),
+      key<&DataConfig::crop_area>("data.crop_area", array_of(2, 2, positive(1)), on_request,
+                                  "Training: least and largest share of the image's area in a random crop")
+          .only_for(photographs),
+      key<&DataConfig::crop_aspect>("data.crop_aspect", array_of(2, 2, positive(100)), on_request,
+                                    "Training: least and largest width ÷ height of a random crop")
+          .only_for(photographs),
+      key<&DataConfig::flip>("data.flip", at_least(0, 1), on_request,
+                             "Training: probability of exchanging left and right")
+          .only_for(images)
+          .with_default("0.5, for data.kind = \"idx\", \"hdf5\" and \"numpy\" 0"),
+      key<&DataConfig::crop_padding>(
+          "data.crop_padding", at_least(0, 2048), on_request,
           "Training: pixels of black that are added on each side before a crop of the old size is taken: the "
-          "image moves by up to as many; for images of 32 pixels 4 is usual, with crop_area = [1, 1]")),
-      with_arrays(image_key<&D::rand_augment>("rand_augment", at_least(0, 16),
-                                              "Training: operations of RandAugment on each image: rotations, "
-                                              "shifts and changes of colours, drawn "
-                                              "from 14, on bytes; 2 is usual; 0: off")),
-      with_arrays(image_key<&D::rand_augment_magnitude>(
-          "rand_augment_magnitude", at_least(0, 30),
-          "Training: strength of these operations, as torchvision's with 31 bins")),
-      with_arrays(image_key<&D::erase>("erase", at_least(0, 1),
-                                       "Training: probability of covering a rectangle with the mean colour "
-                                       "(random erasing)")),
-      with_arrays(image_key<&D::erase_area>("erase_area", array_of(2, 2, positive(1)),
-                                            "Training: least and largest share of the image's area in the "
-                                            "erased rectangle")),
-      with_arrays(image_key<&D::erase_aspect>("erase_aspect", array_of(2, 2, positive(100)),
-                                              "Training: least and largest height ÷ width of the erased "
-                                              "rectangle")),
-      image_key<&D::color_jitter>("color_jitter", array_of(4, 4, at_least(0, 100)),
-                                  "Training: random changes of brightness, contrast, saturation (factors 1 ± "
-                                  "value) and hue (± value of the circle, at most 0.5); zeros: none"),
-      with_cifar(
-          image_key<&D::image_mean>("image_mean", array_of(3, 3, at_least(-100, 100)),
-                                    "The network sees (value / 255 − mean) / std of red, green and blue")),
-      with_cifar(
-          image_key<&D::image_std>("image_std", array_of(3, 3, at_least(1e-6, 100)), "See image_mean")),
-      image_key<&D::exif_orientation>("exif_orientation", {},
-                                      "Turn images as their EXIF data say; PaddlePaddle's Fleet does not"),
+          "image moves by up to as many; for images of 32 pixels 4 is usual, with crop_area = [1, 1]")
+          .only_for(images),
+      key<&DataConfig::rand_augment>("data.rand_augment", at_least(0, 16), on_request,
+                                     "Training: operations of RandAugment on each image: rotations, shifts "
+                                     "and changes of colours, drawn from 14, on bytes; 2 is usual; 0: off")
+          .only_for(images),
+      key<&DataConfig::rand_augment_magnitude>(
+          "data.rand_augment_magnitude", at_least(0, 30), on_request,
+          "Training: strength of these operations, as torchvision's with 31 bins")
+          .only_for(images),
+      key<&DataConfig::erase>(
+          "data.erase", at_least(0, 1), on_request,
+          "Training: probability of covering a rectangle with the mean colour (random erasing)")
+          .only_for(images),
+      key<&DataConfig::erase_area>(
+          "data.erase_area", array_of(2, 2, positive(1)), on_request,
+          "Training: least and largest share of the image's area in the erased rectangle")
+          .only_for(images),
+      key<&DataConfig::erase_aspect>("data.erase_aspect", array_of(2, 2, positive(100)), on_request,
+                                     "Training: least and largest height ÷ width of the erased rectangle")
+          .only_for(images),
+      key<&DataConfig::color_jitter>("data.color_jitter", array_of(4, 4, at_least(0, 100)), on_request,
+                                     "Training: random changes of brightness, contrast, saturation (factors "
+                                     "1 ± value) and hue (± value of the circle, at most 0.5); zeros: none")
+          .only_for(photographs),
+      key<&DataConfig::image_mean>("data.image_mean", array_of(3, 3, at_least(-100, 100)), on_request,
+                                   "The network sees (value / 255 − mean) / std of red, green and blue")
+          .only_for(photographs_and_cifar),
+      key<&DataConfig::image_std>("data.image_std", array_of(3, 3, at_least(1e-6, 100)), on_request,
+                                  "See image_mean")
+          .only_for(photographs_and_cifar),
+      key<&DataConfig::exif_orientation>("data.exif_orientation", any_value(), on_request,
+                                         "Turn images as their EXIF data say; PaddlePaddle's Fleet does not")
+          .only_for(photographs),
       // These may change on resuming: after a bad image ended a run, they are the way to go on.
-      free_on_resume(
-          OnResume::may_change,
-          image_key<&D::max_pixels>("max_pixels", positive(most_count),
-                                    "An image with more is a bad one: it might be made to fill the memory")),
-      free_on_resume(
-          OnResume::may_change,
-          image_key<&D::on_bad_image>(
-              "on_bad_image", {},
-              "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
-              "\"replace\" takes another one, chosen by seed and number, and reports the count after each "
-              "epoch. "
-              "A "
-              "bad validation image always ends the job: an accuracy without it would be another one")),
-      free_on_resume(of_machine,
-                     image_key<&D::max_bad_images>(
-                         "max_bad_images", at_least(0, most_steps),
-                         "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")),
-      free_on_resume(
-          of_machine,
-          image_key<&D::cache>(
-              "cache", {},
-              "\"files\": each rank keeps the bytes of the files in memory once they are read, for slow file "
-              "systems; they are decoded again every time")),
+      key<&DataConfig::max_pixels>("data.max_pixels", positive(most_count), may_change,
+                                   "An image with more is a bad one: it might be made to fill the memory")
+          .only_for(photographs),
+      key<&DataConfig::on_bad_image>(
+          "data.on_bad_image", any_value(), may_change,
+          "A training image that is missing or cannot be decoded: \"error\" ends the job and names it; "
+          "\"replace\" takes another one, chosen by seed and number, and reports the count after each epoch. "
+          "A bad validation image always ends the job: an accuracy without it would be another one")
+          .only_for(photographs),
+      key<&DataConfig::max_bad_images>(
+          "data.max_bad_images", at_least(0, most_steps), of_machine,
+          "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")
+          .only_for(photographs),
+      key<&DataConfig::cache>("data.cache", any_value(), of_machine,
+                              "\"files\": each rank keeps the bytes of the files in memory once they are "
+                              "read, for slow file systems; they are decoded again every time")
+          .may_differ_between_hosts()
+          .only_for(photographs),
   };
+}
+
+void check_image_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
+  ImageRules rules(config, given, mistakes);
+  rules.cut_images();
+  rules.image_sizes();
+  rules.ranges();
+  rules.hue();
 }
 
 }  // namespace flotilla::config

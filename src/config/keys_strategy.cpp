@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/key_table.hpp"
+#include "src/config/rules.hpp"
 
 namespace flotilla::config {
 namespace {
@@ -21,91 +22,326 @@ Field strategy_kind() {
       .words = allowed_words<StrategyKind>()};
 }
 
+class StrategyRules : public RuleChecks {
+ public:
+  using RuleChecks::RuleChecks;
+
+  void buckets() {
+    if (!usable({"strategy.bucket_mb", "strategy.last_bucket_mb"})) return;
+    const ReductionConfig& reduction = config.reduction;
+    if (reduction.last_bucket_mb <= reduction.bucket_mb) return;
+    reject({"strategy.last_bucket_mb", "strategy.bucket_mb"},
+           "strategy.last_bucket_mb must be at most strategy.bucket_mb (", reduction.bucket_mb, "), got ",
+           reduction.last_bucket_mb);
+  }
+
+  void ranks_per_group() {
+    if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
+    const ReductionConfig& reduction = config.reduction;
+    const AllReduceKind kind = reduction.all_reduce;
+    const LocalSgdConfig* local = config.local_sgd();
+    const bool in_groups =
+        kind != AllReduceKind::mpi && kind != AllReduceKind::shared_memory && kind != AllReduceKind::nccl;
+    if (reduction.ranks_per_group == 0 || in_groups || (local != nullptr && local->group_all_reduce)) return;
+    reject({"strategy.ranks_per_group"},
+           "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
+           "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is ",
+           quoted(word(kind)));
+  }
+
+  void wire() {
+    if (!usable({"strategy.all_reduce", "strategy.wire"})) return;
+    const ReductionConfig& reduction = config.reduction;
+    if (reduction.wire == Precision::float32 || reduction.all_reduce != AllReduceKind::shared_memory) return;
+    reject({"strategy.wire"}, "strategy.wire = ", quoted(word(reduction.wire)),
+           " and strategy.all_reduce = \"shared-memory\" exclude each other: ranks read each other's memory, "
+           "leave it out");
+  }
+
+  void nccl() {
+    const ReductionConfig& reduction = config.reduction;
+    if (!usable({"strategy.all_reduce"}) || !uses_nccl(reduction.all_reduce)) return;
+    const std::string all_reduce = cat("strategy.all_reduce = ", quoted(word(reduction.all_reduce)));
+    const bool between_hosts = reduction.all_reduce == AllReduceKind::nccl_mpi;
+    if (usable({"device.kind"}) && config.device.kind != DeviceKind::cuda)
+      reject({"strategy.all_reduce"}, all_reduce,
+             " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\"");
+    if (usable({"strategy.wire"}) && reduction.wire != Precision::float32 && !between_hosts)
+      reject({"strategy.wire", "strategy.all_reduce"}, "strategy.wire = ", quoted(word(reduction.wire)),
+             " and ", all_reduce,
+             " exclude each other: NCCL adds what is there, in float32; use \"nccl-mpi\", whose groups "
+             "exchange half values");
+    const AllReduceConfig* strategy = config.all_reduce();
+    if (usable({"strategy.communicators"}) && strategy != nullptr && strategy->communicators > 1 &&
+        between_hosts)
+      reject({"strategy.communicators", "strategy.all_reduce"}, "strategy.communicators must be 1 with ",
+             all_reduce, ": NCCL wants all its work from one thread, in one order; got ",
+             strategy->communicators);
+    exclude("strategy.all_reduce", true, "run.reproducible", config.run.reproducible,
+            "NCCL adds in an order of its own; use \"auto\" or \"mpi\"");
+  }
+
+  void local_sgd() {
+    if (!usable({"strategy.kind"}) || config.local_sgd() == nullptr) return;
+    const LocalSgdConfig& strategy = *config.local_sgd();
+    exclude("strategy.begin_step", strategy.begin_step > 0, "strategy.begin_epoch", strategy.begin_epoch > 0,
+            "give one of them");
+    exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
+            strategy.before_begin == BeforeBegin::all_reduce, "before_begin = \"average\" comes to the same");
+    const OptimizerKind optimizer = config.optimizer.kind;
+    if (usable({"optimizer.kind"}) && strategy.adaptive && !descriptor_of(optimizer).descends)
+      reject(
+          {"strategy.kind", "optimizer.kind"},
+          "strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient descent: use "
+          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = \"local-sgd\"; it is ",
+          quoted(word(optimizer)));
+    exclude("strategy.momentum", strategy.momentum != LocalMomentum::local, "optimizer.kind",
+            optimizer == OptimizerKind::sgd, "plain \"sgd\" keeps no state");
+    if (usable({"strategy.before_begin", "strategy.begin_step", "strategy.begin_epoch"}) &&
+        strategy.before_begin == BeforeBegin::all_reduce && strategy.begin_step == 0 &&
+        strategy.begin_epoch == 0.0)
+      reject({"strategy.before_begin"},
+             "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: give "
+             "one of them");
+    exclude("model.batch_norm", config.model.synchronises_batch_norm(), "strategy.kind", true,
+            "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
+            "\"all-reduce\"");
+    exclude("strategy.statistics", strategy.statistics != LocalStatistics::average, "model.kind",
+            !config.model.has_batch_norm(), "this model has no batch norm");
+  }
+
+  void roles() {
+    if (!usable({"strategy.kind", "roles.kind"}) || !config.roles.kind) return;
+    const bool served = config.server() != nullptr;
+    if (served != (config.roles.kind == RolesKind::collective)) return;
+    reject({"roles.kind"},
+           served ? std::string("roles.kind = \"collective\" has no servers: strategy.kind = "
+                                "\"parameter-server\" needs \"symmetric\", \"ratio\" or \"user-defined\"")
+                  : cat("roles.kind = ", quoted(word(*config.roles.kind)),
+                        " needs strategy.kind = \"parameter-server\", it is ",
+                        quoted(word(config.strategy_kind())), ", where all ranks work"));
+  }
+
+  void parameter_server() {
+    if (!usable({"strategy.kind", "server.mode"}) || config.server() == nullptr) return;
+    const ServerMode mode = config.server()->mode;
+    const bool asynchronous = mode == ServerMode::async || mode == ServerMode::half_async;
+    const OptimizerKind optimizer = config.optimizer.kind;
+    const bool whole_tensors = needs_norms(config.optimizer);
+    exclude("train.gradient_clip_norm", config.train.gradient_clip_norm > 0.0, "server.mode", asynchronous,
+            "no server sees the whole gradient of a worker; use \"sync\" or \"geo\"");
+    exclude("optimizer.kind", whole_tensors && asynchronous, "server.slice_parameters",
+            config.server()->slice_parameters,
+            cat(quoted(word(optimizer)),
+                " needs the norm of whole tensors; use \"sync\" or slice_parameters = false"));
+    exclude("model.batch_norm", config.model.synchronises_batch_norm(), "server.mode",
+            mode != ServerMode::sync, "workers that do not wait for each other have no batch in common");
+    const bool rows = config.model.has_embeddings();
+    exclude("model.kind", rows && whole_tensors, "optimizer.kind", true,
+            cat(quoted(word(optimizer)), " needs the norm of whole tensors, and a table of rows has none"));
+    exclude("device.precision", rows && config.device.precision == DevicePrecision::float16, "server.mode",
+            mode == ServerMode::half_async,
+            "the rows of a step that overflows would be pushed with those of others; use \"bfloat16\" or "
+            "\"async\"");
+    exclude("checkpoint.per_rank", config.checkpoint.per_rank, "strategy.kind", true,
+            "the servers hold the one model");
+  }
+
+  void overlap() {
+    if (!usable({"strategy.overlap", "strategy.communicators"})) return;
+    const AllReduceConfig* strategy = config.all_reduce();
+    if (strategy == nullptr || strategy->overlap || strategy->communicators == 1) return;
+    reject({"strategy.overlap", "strategy.communicators"},
+           "strategy.overlap = false and strategy.communicators = ", strategy->communicators,
+           " exclude each other: without overlap one bucket is reduced after another");
+  }
+};
+
 }  // namespace
 
 std::vector<Key> strategy_keys() {
   const Condition all_reduce = {"strategy.kind", {"all-reduce"}};
   const Condition reduces = {"strategy.kind", {"all-reduce", "local-sgd", "adaptive-local-sgd"}};
   return {
-      {.path = "strategy.kind",
-       .field = strategy_kind(),
-       .help = "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
-               "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
-               "parameters and update them"},
-      {.path = "strategy.all_reduce",
-       .field = field<&Config::reduction, &ReductionConfig::all_reduce>(),
-       .help = "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the "
-               "faster of the others at the start. \"hierarchical\": inside the groups first; "
-               "\"nccl-hierarchical\": the same by NCCL; \"nccl-mpi\": by NCCL inside them and MPI between",
-       .condition = reduces},
-      {.path = "strategy.ranks_per_group",
-       .field = field<&Config::reduction, &ReductionConfig::ranks_per_group>(),
-       .rule = at_least(0, most_count),
-       .help = "Of those in groups: ranks per group, the last may be smaller; 0: a group per host",
-       .condition = reduces},
-      {.path = "strategy.wire",
-       .field = field<&Config::reduction, &ReductionConfig::wire>(),
-       .help = "What gradients travel as between processes; \"float16\" ends at 65504, sums too",
-       .condition = reduces},
-      {.path = "strategy.communicators",
-       .field = field<&Config::strategy, &AllReduceConfig::communicators>(),
-       .rule = at_least(1, 64),
-       .help = "Buckets that are reduced at the same time, bucket i over communicator i mod this",
-       .condition = all_reduce},
-      {.path = "strategy.overlap",
-       .field = field<&Config::strategy, &AllReduceConfig::overlap>(),
-       .help = "Buckets are reduced beside backward; false: after it, to see what that gives",
-       .condition = all_reduce},
-      {.path = "strategy.bucket_mb",
-       .field = field<&Config::reduction, &ReductionConfig::bucket_mb>(),
-       .rule = positive(1048576),
-       .help = "MiB of gradients that are reduced together",
-       .condition = reduces},
-      {.path = "strategy.last_bucket_mb",
-       .field = field<&Config::reduction, &ReductionConfig::last_bucket_mb>(),
-       .rule = positive(1048576),
-       .help = "MiB of the bucket reduced last, which no computation hides; at most bucket_mb",
-       .condition = reduces},
+      Key{"strategy.kind", strategy_kind(), any_value(), may_change,
+          "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
+          "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
+          "parameters and update them"},
+      key<&ReductionConfig::all_reduce>(
+          "strategy.all_reduce", any_value(), may_change,
+          "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the "
+          "faster of the others at the start. \"hierarchical\": inside the groups first; "
+          "\"nccl-hierarchical\": the same by NCCL; \"nccl-mpi\": by NCCL inside them and MPI between")
+          .only_for(reduces),
+      key<&ReductionConfig::ranks_per_group>(
+          "strategy.ranks_per_group", at_least(0, most_count), may_change,
+          "Of those in groups: ranks per group, the last may be smaller; 0: a group per host")
+          .only_for(reduces),
+      key<&ReductionConfig::wire>(
+          "strategy.wire", any_value(), may_change,
+          "What gradients travel as between processes; \"float16\" ends at 65504, sums too")
+          .only_for(reduces),
+      key<&AllReduceConfig::communicators>(
+          "strategy.communicators", at_least(1, 64), may_change,
+          "Buckets that are reduced at the same time, bucket i over communicator i mod this")
+          .only_for(all_reduce),
+      key<&AllReduceConfig::overlap>(
+          "strategy.overlap", any_value(), may_change,
+          "Buckets are reduced beside backward; false: after it, to see what that gives")
+          .only_for(all_reduce),
+      key<&ReductionConfig::bucket_mb>("strategy.bucket_mb", positive(1048576), may_change,
+                                       "MiB of gradients that are reduced together")
+          .only_for(reduces),
+      key<&ReductionConfig::last_bucket_mb>(
+          "strategy.last_bucket_mb", positive(1048576), may_change,
+          "MiB of the bucket reduced last, which no computation hides; at most bucket_mb")
+          .only_for(reduces),
   };
 }
 
-std::vector<Key> checkpoint_and_validation_keys() {
+std::vector<Key> local_sgd_keys() {
+  const Condition fixed = {"strategy.kind", {"local-sgd"}};
+  const Condition adaptive = {"strategy.kind", {"adaptive-local-sgd"}};
+  const Condition local = {"strategy.kind", {"local-sgd", "adaptive-local-sgd"}};
+  const Condition guide = {"strategy.rule", {"guide"}};
+  const Condition estimates = {"strategy.statistics", {"re-estimate"}};
+  const Condition outer = {"strategy.outer.kind", {"sgd", "momentum", "nesterov"}};
+  const Condition outer_momentum = {"strategy.outer.kind", {"momentum", "nesterov"}};
   return {
-      {.path = "checkpoint.every",
-       .field = field<&Config::checkpoint, &CheckpointConfig::every>(),
-       .rule = at_least(0, most_steps),
-       .help = "Steps between checkpoints; 0: none but those of every_s and the one at the end",
-       .on_resume = of_machine},
-      {.path = "checkpoint.every_s",
-       .field = field<&Config::checkpoint, &CheckpointConfig::every_s>(),
-       .rule = at_least(0, most_steps),
-       .help = "Seconds after which a checkpoint is saved if there was none meanwhile; 0: never by time",
-       .on_resume = of_machine},
-      {.path = "checkpoint.keep",
-       .field = field<&Config::checkpoint, &CheckpointConfig::keep>(),
-       .rule = at_least(1, most_count),
-       .help = "Newest checkpoints that are kept",
-       .on_resume = of_machine},
-      {.path = "checkpoint.best",
-       .field = field<&Config::checkpoint, &CheckpointConfig::best>(),
-       .help = "Figure of a validation, as metrics.jsonl calls it, whose best checkpoint is kept beside the "
-               "newest ones and is found as checkpoints/best.h5; a checkpoint is saved at each improvement",
-       .on_resume = of_machine},
-      {.path = "checkpoint.per_rank",
-       .field = field<&Config::checkpoint, &CheckpointConfig::per_rank>(),
-       .help = "Every rank saves its own model into a folder of its own as well (checkpoints/rank-0000)",
-       .on_resume = of_machine},
-      {.path = "validation.every",
-       .field = field<&Config::validation, &ValidationConfig::every>(),
-       .rule = at_least(0, most_steps),
-       .help = "Epochs between validations; 0: after the last step only",
-       .on_resume = of_machine},
-      {.path = "validation.batch_size",
-       .field = field<&Config::validation, &ValidationConfig::batch_size>(),
-       .rule = at_least(0, most_count),
-       .help = "Samples per worker; 0: as in training",
-       .on_resume = of_machine},
+      key<&LocalSgdConfig::period>("strategy.period", at_least(1, most_count), may_change,
+                                   "Steps that each worker takes alone before the parameters are averaged")
+          .only_for(fixed)
+          .must_be_given(),
+      key<&LocalSgdConfig::warm_up>(
+          "strategy.warm_up", any_value(), may_change,
+          "Of the period, a value per epoch: \"exponential\" 1, 2, 4 …, \"linear\" 2, 4, 6 …, up to it")
+          .only_for(fixed),
+      key<&LocalSgdConfig::rule>("strategy.rule", any_value(), may_change,
+                                 "How the period follows loss and learning rate: \"guide\" and \"paper\" "
+                                 "(AdaComm) once an epoch, \"fleet2\" at every averaging")
+          .only_for(adaptive),
+      key<&LocalSgdConfig::initial_period>("strategy.initial_period", at_least(1, most_count), may_change,
+                                           "The period at the beginning, which the rule scales")
+          .only_for(adaptive),
+      key<&LocalSgdConfig::lowest_loss>("strategy.lowest_loss", at_least(0), may_change,
+                                        "The loss that training can reach: at or below it the period is 1")
+          .only_for(guide),
+      key<&LocalSgdConfig::begin_step>("strategy.begin_step", at_least(0, most_steps), may_change,
+                                       "Steps that all workers take together before local ones begin")
+          .only_for(local),
+      key<&LocalSgdConfig::begin_epoch>("strategy.begin_epoch", at_least(0, most_steps), may_change,
+                                        "The same in epochs; give one of them")
+          .only_for(local),
+      key<&LocalSgdConfig::before_begin>(
+          "strategy.before_begin", any_value(), may_change,
+          "Those steps: \"average\" the parameters after each, or \"all-reduce\" the gradients")
+          .only_for(local),
+      key<&LocalSgdConfig::momentum>(
+          "strategy.momentum", any_value(), may_change,
+          "The optimizer's state at an averaging: each worker's own, averaged as well, or zeroed")
+          .only_for(local),
+      key<&LocalSgdConfig::statistics>("strategy.statistics", any_value(), may_change,
+                                       "Running statistics of batch norm: averaged with the parameters, each "
+                                       "worker's own, or taken from training batches before they are needed")
+          .only_for(local),
+      key<&LocalSgdConfig::estimate_batches>("strategy.estimate_batches", at_least(1, most_count), may_change,
+                                             "Training batches per worker that they are taken from")
+          .only_for(estimates),
+      key<&LocalSgdConfig::group_all_reduce>(
+          "strategy.group_all_reduce", any_value(), may_change,
+          "Average gradients inside each group (ranks_per_group) in every step: hierarchical local SGD")
+          .only_for(local),
+      key<&LocalSgdConfig::outer, &OuterConfig::kind>(
+          "strategy.outer.kind", any_value(), may_change,
+          "What is done with the averaged difference: \"none\" takes it, \"momentum\" is SlowMo, "
+          "\"nesterov\" is DiLoCo's")
+          .only_for(local),
+      key<&LocalSgdConfig::outer, &OuterConfig::learning_rate>("strategy.outer.learning_rate", positive(),
+                                                               may_change, "SlowMo: 1, DiLoCo: 0.7")
+          .only_for(outer),
+      key<&LocalSgdConfig::outer, &OuterConfig::momentum>("strategy.outer.momentum", fraction(), may_change,
+                                                          "SlowMo: 0.5 (with many workers more), DiLoCo: 0.9")
+          .only_for(outer_momentum)
+          .must_be_given(),
   };
+}
+
+std::vector<Key> server_keys() {
+  const Condition ratio = {"roles.kind", {"ratio"}};
+  const Condition listed = {"roles.kind", {"user-defined"}};
+  const Condition served = {"strategy.kind", {"parameter-server"}};
+  const Condition pushes_now_and_then = {"server.mode", {"half-async", "geo"}};
+  const Condition not_sync = {"server.mode", {"async", "half-async", "geo"}};
+  return {
+      key<&RolesConfig::kind>("roles.kind", any_value(), of_machine,
+                              "What ranks do: \"collective\" all work; \"symmetric\" even ranks serve and "
+                              "odd ones work; \"ratio\" some of each host serve; \"user-defined\" as listed")
+          .may_be_left_out()
+          .with_default("\"symmetric\" with a parameter server, else \"collective\""),
+      key<&RolesConfig::servers>("roles.servers", at_least(1, most_count), of_machine,
+                                 "\"ratio\": ranks that serve, spread evenly over the hosts")
+          .only_for(ratio)
+          .must_be_given(),
+      key<&RolesConfig::server_ranks>("roles.server_ranks", any_value(), of_machine,
+                                      "\"user-defined\": ranks that serve, such as \"0, 4-7\"")
+          .only_for(listed)
+          .must_be_given(),
+      key<&RolesConfig::worker_ranks>("roles.worker_ranks", any_value(), of_machine,
+                                      "\"user-defined\": ranks that work, such as \"1, 3\"")
+          .only_for(listed)
+          .may_be_left_out()
+          .with_default("those that do not serve"),
+      key<&ServerConfig::mode>("server.mode", any_value(), may_change,
+                               "When a server updates: \"sync\" once all workers' gradients are there; "
+                               "\"async\" with each at once; \"half-async\" the same, a worker merges some "
+                               "first; \"geo\" workers update themselves and push differences")
+          .only_for(served),
+      key<&ServerConfig::push_every>("server.push_every", at_least(1, most_count), may_change,
+                                     "Steps that a worker merges into one push")
+          .only_for(pushes_now_and_then)
+          .must_be_given(),
+      key<&ServerConfig::max_staleness>(
+          "server.max_staleness", at_least(0, most_count), may_change,
+          "A worker that is more pushes than this ahead of the last one waits, so that a stop needs not wait "
+          "for long until the others have caught up; 0: no bound")
+          .only_for(not_sync)
+          .with_default("as many pushes as 32 steps make, at least 1"),
+      key<&ServerConfig::split>(
+          "server.split", any_value(), may_change,
+          "Which server owns a block of parameters: one after another, or by a hash of its name")
+          .only_for(served),
+      key<&ServerConfig::slice_parameters>(
+          "server.slice_parameters", any_value(), may_change,
+          "Large tensors are cut into blocks of whole rows; false: each stays whole")
+          .only_for(served),
+      key<&ServerConfig::min_block_size>("server.min_block_size", at_least(1, most_steps), may_change,
+                                         "Values of the smallest block that a tensor is cut into")
+          .only_for(served),
+      key<&ServerConfig::wire>("server.wire", any_value(), may_change,
+                               "What is pushed travels as, and rows of embeddings that are pulled; dense "
+                               "values that are pulled are not rounded")
+          .only_for(served),
+      key<&ServerConfig::shared_memory>(
+          "server.shared_memory", any_value(), may_change,
+          "A worker and a server of one host exchange values through shared memory; false: as messages")
+          .only_for(served),
+      key<&ServerConfig::part_kb>("server.part_kb", at_least(1, most_count), may_change,
+                                  "KiB of values in a message: a server sends back the first while the last "
+                                  "still come; best as large as MPI sends without asking the receiver")
+          .only_for(served),
+  };
+}
+
+void check_strategy_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
+  StrategyRules rules(config, given, mistakes);
+  rules.buckets();
+  rules.ranks_per_group();
+  rules.wire();
+  rules.nccl();
+  rules.local_sgd();
+  rules.roles();
+  rules.parameter_server();
+  rules.overlap();
 }
 
 }  // namespace flotilla::config

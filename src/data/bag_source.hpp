@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "src/config/choices.hpp"
+#include "src/config/data_config.hpp"
 
 namespace flotilla {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/random.hpp"
-#include "src/config/choices.hpp"
+#include "src/config/data_config.hpp"
 
 namespace flotilla {
 

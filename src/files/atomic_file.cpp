@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/files/file.hpp"
 #include "src/files/folders.hpp"
-#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 

@@ -2,17 +2,48 @@
 #include "src/files/file.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <ctime>
+#include <system_error>
 #include <utility>
 
+#include "kernels/machine/available_memory.hpp"
+
 namespace flotilla {
+
+namespace {
+
+std::string reason(int error, Remedy remedy) {
+  return remedy == nullptr ? system_message(error) : cat(system_message(error), "; ", remedy(error));
+}
+
+}  // namespace
+
+UnreadableFile::UnreadableFile(const std::string& name, const std::string& reason)
+    : UserError(cat("cannot read '", name, "': ", reason)) {}
+
+std::string system_message(int error) {
+  return std::generic_category().message(error);
+}
+
+void fail_to_read(const std::string& name, int error, Remedy remedy) {
+  if (error == ENOENT || error == ENOTDIR || error == EISDIR)
+    throw UserError(cat("cannot open '", name, "': ", reason(error, remedy)));
+  throw UnreadableFile(name, reason(error, remedy));
+}
+
+void fail_to_write(const std::string& name, int error, Remedy remedy, const char* action) {
+  throw UserError(cat("cannot ", action, " '", name, "': ", reason(error, remedy)));
+}
 
 namespace {
 
@@ -191,20 +222,17 @@ void File::append(std::span<const std::byte> from) {
 }
 
 void File::reserve(std::int64_t bytes) {
-  struct statvfs disk {};
-  const bool known = ::fstatvfs(descriptor_, &disk) == 0;
-  const auto blocks = ::geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
-  const auto free = static_cast<std::int64_t>(blocks) * static_cast<std::int64_t>(disk.f_frsize);
+  const std::optional<std::int64_t> free = free_bytes(cat("/proc/self/fd/", descriptor_));
   int error = 0;
-  // A file system that lacks room may take all it has before it says so; one without a limit has no blocks.
-  if (known && disk.f_blocks > 0 && bytes > free) {
+  // A file system that lacks room may take all it has before it says so.
+  if (free && bytes > *free) {
     error = ENOSPC;
   } else if (bytes > 0 && ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) {
     error = errno;
   }
   // Any other error: this file system cannot reserve space.
   if (error != ENOSPC && error != EDQUOT && error != EFBIG) return;
-  throw UserError(cat(name_, ": needs ", bytes, " bytes", known ? cat(", ", free, " are free there") : "",
+  throw UserError(cat(name_, ": needs ", bytes, " bytes", free ? cat(", ", *free, " are free there") : "",
                       ": ", system_message(error),
                       "; set TMPDIR to a folder with more space (each rank of a host makes "
                       "a copy of its own), or decompress the file once"));
@@ -228,6 +256,55 @@ void File::close() {
 std::string temporary_folder() {
   const char* folder = std::getenv("TMPDIR");
   return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
+}
+
+namespace {
+
+/// Makes what SIGPIPE would tell visible as EPIPE only, for this thread and this scope.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    if (raised_ && !was_pending_) {
+      const timespec now{};
+      while (sigtimedwait(&pipe_, nullptr, &now) == -1 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  void raised() { raised_ = true; }
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+  bool raised_ = false;
+};
+
+}  // namespace
+
+int write_fully(int descriptor, std::string_view text) noexcept {
+  NoPipeSignal guard;
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      const int error = errno;
+      if (error == EPIPE) guard.raised();
+      return error;
+    }
+  }
+  return 0;
 }
 
 }  // namespace flotilla

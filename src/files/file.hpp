@@ -8,10 +8,32 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "src/files/file_error.hpp"
+#include "kernels/error.hpp"
 
 namespace flotilla {
+
+/// The system cannot read a file that is there (an input/output error, a stale handle, no permission, no file
+/// descriptor left …), so that nothing is known of its contents: it is not a damaged file.
+struct UnreadableFile : UserError {
+  UnreadableFile(const std::string& name, const std::string& reason);
+};
+
+/// What a user can do about an errno.
+using Remedy = const char* (*)(int error);
+
+/// The system's words for an errno: "No space left on device".
+std::string system_message(int error);
+
+/// "cannot open '/data/a.gz': No such file or directory; check the path".
+/// @param remedy may be null
+/// @throws UserError if nothing of this name is there, or a folder; else UnreadableFile
+[[noreturn]] void fail_to_read(const std::string& name, int error, Remedy remedy = nullptr);
+
+/// "cannot write '/data/a': No space left on device". @param remedy may be null  @throws UserError
+[[noreturn]] void fail_to_write(const std::string& name, int error, Remedy remedy = nullptr,
+                                const char* action = "write");
 
 /// How long a file is and when it was changed last.
 struct FileStamp {
@@ -92,5 +114,9 @@ class File {
 
 /// Where temporary files go: $TMPDIR, else /tmp.
 std::string temporary_folder();
+
+/// Writes all of `text`, with one system call where the system takes it whole. Returns 0 or the errno. A
+/// reader that has gone away is EPIPE, never a signal.
+int write_fully(int descriptor, std::string_view text) noexcept;
 
 }  // namespace flotilla

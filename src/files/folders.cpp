@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/files/write_fully.hpp"
+#include "src/files/file.hpp"
 
 namespace flotilla::hdf5 {
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "src/files/write_fully.hpp"
+#include "src/files/file.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {

@@ -11,9 +11,8 @@
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 #include "src/files/folders.hpp"
-#include "src/files/write_fully.hpp"
 
 namespace flotilla {
 

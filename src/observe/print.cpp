@@ -11,8 +11,7 @@
 #include <thread>
 
 #include "kernels/error.hpp"
-#include "src/files/file_error.hpp"
-#include "src/files/write_fully.hpp"
+#include "src/files/file.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {

@@ -16,7 +16,7 @@
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/metrics_file.hpp"

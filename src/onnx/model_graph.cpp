@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/config/output_units.hpp"
+#include "src/config/config.hpp"
 #include "src/train/model_kinds.hpp"
 
 namespace flotilla {

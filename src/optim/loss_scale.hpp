@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "kernels/scale_rule.hpp"
+#include "kernels/loss_scale_rule.hpp"
 #include "src/config/config.hpp"
 
 namespace flotilla {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <variant>
 
 #include "kernels/error.hpp"
-#include "src/optim/layerwise_optimizer.hpp"
 #include "src/optim/parameter_patterns.hpp"
 
 namespace flotilla {
@@ -18,6 +19,103 @@ float decay_for(const OptimizerConfig& config, ParameterKind kind) {
                         (kind == ParameterKind::batch_norm && names(NoDecay::batch_norm));
   return excluded ? 0.0F : static_cast<float>(config.weight_decay);
 }
+
+std::vector<FlatRange> without_decay(std::vector<FlatRange> ranges) {
+  for (FlatRange& range : ranges) range.weight_decay = 0.0F;
+  return ranges;
+}
+
+/// Updates with the rate of each tensor multiplied by its trust ratio. On devices that run ahead of the host
+/// the norms stay there, unless other processes hold parts of the tensors.
+class NormedUpdates {
+ public:
+  NormedUpdates(Device& device, std::size_t tensors)
+      : updates_(device.updates()),
+        math_(device.flat()),
+        runs_ahead_(device.info().runs_ahead),
+        parameter_norms_(tensors),
+        gradient_norms_(tensors),
+        scaled_ranges_(tensors) {}
+
+  /// @param in its ranges are one per tensor
+  /// @param whole_norms empty: this process has all of every tensor
+  void update(UpdateInput in, const TrustRatio& ratio, const UpdateRule& rule, const UpdateState& state,
+              const WholeNorms& whole_norms) {
+    if (runs_ahead_ && !whole_norms) return updates_.update_by_norms(in, ratio, rule, state);
+    math_.norms(in.parameters, in.ranges, parameter_norms_);
+    math_.norms(in.gradients, in.ranges, gradient_norms_);
+    if (whole_norms) whole_norms(parameter_norms_, gradient_norms_);
+    const double scale = std::abs(static_cast<double>(in.gradient_scale));
+    for (std::size_t i = 0; i < in.ranges.size(); ++i) {
+      scaled_ranges_[i] = in.ranges[i];
+      scaled_ranges_[i].rate_factor *= ratio(parameter_norms_[i], scale * gradient_norms_[i],
+                                             static_cast<double>(in.ranges[i].weight_decay));
+    }
+    in.ranges = scaled_ranges_;
+    updates_.update(in, rule, state);
+  }
+
+ private:
+  FlatUpdates& updates_;
+  FlatMath& math_;
+  bool runs_ahead_;
+  std::vector<double> parameter_norms_;
+  std::vector<double> gradient_norms_;
+  std::vector<FlatRange> scaled_ranges_;
+};
+
+/// Momentum with a rate per tensor (formula: make_optimizer).
+class Lars : public Optimizer {
+ public:
+  Lars(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
+      : Optimizer(config, layout, device),
+        normed_(device, ranges.size()),
+        ratio_{.kind = TrustRatio::Kind::lars,
+               .coefficient = config.lars_coefficient,
+               .epsilon = config.epsilon} {}
+
+ protected:
+  void update(UpdateInput in) override {
+    in.ranges = ranges;
+    in.decay = Decay::coupled;
+    normed_.update(in, ratio_, rule, state, whole_norms());
+  }
+
+ private:
+  NormedUpdates normed_;
+  TrustRatio ratio_;
+};
+
+/// Adam's direction with a rate per tensor (formula: make_optimizer).
+class Lamb : public Optimizer {
+ public:
+  Lamb(const OptimizerConfig& config, const ArenaLayout& layout, Device& device)
+      : Optimizer(config, layout, device),
+        normed_(device, ranges.size()),
+        rate_ranges_(without_decay(ranges)),
+        direction_(device.memory().allocate(static_cast<std::size_t>(layout.size()))) {
+    std::get<rules::LambDirection>(rule).direction = direction_.span();
+  }
+
+ protected:
+  void update(UpdateInput in) override {
+    const HalfCopy halves = std::exchange(in.halves, {});  // The direction changes no parameter.
+    in.ranges = ranges;
+    updates.update(in, rule, state);
+    normed_.update({.parameters = in.parameters,
+                    .gradients = direction_.span(),
+                    .ranges = rate_ranges_,
+                    .learning_rate = in.learning_rate,
+                    .numbers = in.numbers,
+                    .halves = halves},
+                   {.kind = TrustRatio::Kind::lamb}, rules::Sgd{}, {}, whole_norms());
+  }
+
+ private:
+  NormedUpdates normed_;
+  std::vector<FlatRange> rate_ranges_;  ///< Those of the update: without weight decay
+  Storage direction_;
+};
 
 }  // namespace
 
@@ -57,19 +155,18 @@ void Optimizer::step(DeviceSpan<float> parameters, DeviceSpan<const float> gradi
 }
 
 void Optimizer::step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients,
-                          double learning_rate, double gradient_scale, std::int64_t step, std::size_t begin,
-                          std::size_t end) {
-  require(parameters.size() == gradients.size() && begin <= end && end <= parameters.size(),
+                          double learning_rate, double gradient_scale, const Part& part) {
+  require(parameters.size() == gradients.size() && part.begin <= part.end && part.end <= parameters.size(),
           "an optimizer got ", parameters.size(), " parameters and ", gradients.size(),
-          " gradients for the part from ", begin, " to ", end);
-  if (begin > 0 || end < parameters.size())
-    part_ = {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+          " gradients for the part from ", part.begin, " to ", part.end);
+  if (part.begin > 0 || part.end < parameters.size())
+    part_ = {static_cast<std::int64_t>(part.begin), static_cast<std::int64_t>(part.end)};
   update({.parameters = parameters,
           .gradients = gradients,
           .ranges = {},
           .learning_rate = static_cast<float>(learning_rate),
           .gradient_scale = static_cast<float>(gradient_scale),
-          .step = step});
+          .step = part.step});
   part_.reset();
 }
 
@@ -93,15 +190,17 @@ std::span<const FlatRange> Optimizer::due() {
   return part_ranges_;
 }
 
-void Optimizer::complete_norms(std::span<double> first, std::span<double> second) const {
+const WholeNorms& Optimizer::whole_norms() const {
   require(!part_, "norms of a part of the gradient");
-  if (whole_norms_) whole_norms_(first, second);
+  return whole_norms_;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device) {
-  if (config.kind == OptimizerKind::lars) return std::make_unique<Lars>(config, layout, device);
-  if (config.kind == OptimizerKind::lamb) return std::make_unique<Lamb>(config, layout, device);
+  const UpdateRule rule = update_rule(config);
+  if (std::holds_alternative<rules::Lars>(rule)) return std::make_unique<Lars>(config, layout, device);
+  if (std::holds_alternative<rules::LambDirection>(rule))
+    return std::make_unique<Lamb>(config, layout, device);
   return std::make_unique<Optimizer>(config, layout, device);
 }
 

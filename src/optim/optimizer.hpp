@@ -13,7 +13,6 @@
 #include "kernels/device.hpp"
 #include "models/arena.hpp"
 #include "src/config/config.hpp"
-#include "src/optim/update_rule.hpp"
 
 namespace flotilla {
 
@@ -27,8 +26,8 @@ struct OptimizerSlot {
 /// the whole tensors.
 using WholeNorms = std::function<void(std::span<double> first, std::span<double> second)>;
 
-/// Turns gradients into an update of the parameters by a rule of kernels/flat_updates.hpp, value by value;
-/// those derived from it set a rate for each tensor (make_optimizer).
+/// Turns gradients into an update of the parameters by a rule of kernels/flat/optimizer_formulas.hpp, value
+/// by value; those derived from it set a rate for each tensor (make_optimizer).
 class Optimizer {
  public:
   Optimizer(const OptimizerConfig& config, const ArenaLayout& layout, Device& device);
@@ -46,12 +45,18 @@ class Optimizer {
   void step(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, const UpdateNumbers* numbers,
             const HalfCopy& halves = {});
 
+  /// The values [begin, end) of the arenas in one step.
+  struct Part {
+    std::int64_t step = 1;  ///< What begin_step() returned
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
   /// A step in parts, of which one may be done while another's gradient is still coming: begin_step() counts
-  /// it, then step_part() updates the values [begin, end) of the same arenas, with the same bits as step().
-  /// Not for optimizers that need norms. @param step what begin_step() returned
+  /// it, then step_part() updates each part of the same arenas, with the same bits as step().
+  /// Not for optimizers that need norms.
   std::int64_t begin_step() { return ++steps_; }
   void step_part(DeviceSpan<float> parameters, DeviceSpan<const float> gradients, double learning_rate,
-                 double gradient_scale, std::int64_t step, std::size_t begin, std::size_t end);
+                 double gradient_scale, const Part& part);
 
   /// All state but steps(); zero at first.
   const std::vector<OptimizerSlot>& slots() const { return slots_; }
@@ -64,9 +69,9 @@ class Optimizer {
  protected:
   /// `in` holds parameters, gradients, rate, scale and step; the rest is the optimizer's.
   virtual void update(UpdateInput in);
-  /// Whether this process has all of every tensor, so that its norms need no completing.
-  bool has_whole_tensors() const { return !whole_norms_; }
-  void complete_norms(std::span<double> first, std::span<double> second) const;
+  /// Empty where this process has all of every tensor, so that its norms need no completing.
+  /// @throws InternalError in step_part()
+  const WholeNorms& whole_norms() const;
 
   FlatUpdates& updates;
   UpdateRule rule;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/config/rate_factors.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/config/suggestions.hpp"
 #include "src/config/values.hpp"
 
@@ -31,8 +31,8 @@ std::string norm_of(const std::string& statistic) {
   return statistic.substr(0, statistic.rfind('.'));
 }
 
-config::RateFactor factor_in(const std::string& entry) {
-  const auto factor = config::rate_factor(entry);
+RateFactor factor_in(const std::string& entry) {
+  const auto factor = rate_factor(entry);
   require(factor.has_value(), "optimizer.rates holds \"", entry, "\"");
   return *factor;
 }
@@ -88,8 +88,7 @@ bool is_frozen(const OptimizerConfig& config, const std::string& parameter) {
 float rate_factor_of(const OptimizerConfig& config, const std::string& parameter) {
   double factor = 1.0;
   for (const std::string& entry : config.rates)
-    if (const config::RateFactor rate = factor_in(entry); matches(rate.pattern, parameter))
-      factor = rate.factor;
+    if (const RateFactor rate = factor_in(entry); matches(rate.pattern, parameter)) factor = rate.factor;
   return static_cast<float>(factor);
 }
 
@@ -131,7 +130,7 @@ std::vector<std::string> describe_patterns(const Config& config, const ArenaLayo
     lines.push_back(cat("trains       ", trained, " of ", parameters.values(), " parameters, ", tensors,
                         " of ", parameters.slices().size(), " tensors (optimizer.frozen)"));
   for (const std::string& entry : config.optimizer.rates) {
-    const config::RateFactor rate = factor_in(entry);
+    const RateFactor rate = factor_in(entry);
     const std::vector<std::string> names = names_of(parameters);
     const auto count =
         std::ranges::count_if(names, [&](const auto& name) { return matches(rate.pattern, name); });

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/console.hpp"
@@ -43,13 +44,12 @@ std::int64_t checkpoints_there(const std::string& output) {
   return fs::is_directory(folder, error) ? static_cast<std::int64_t>(checkpoints_in(folder).size()) : 0;
 }
 
-/// The free bytes of the file system that holds the folder, or will hold it; −1: not known.
-std::int64_t free_bytes(const std::string& folder) {
+/// The folder, or the nearest one above it that is there.
+std::string nearest_folder(const std::string& folder) {
   fs::path there = folder;
   std::error_code error;
   while (!fs::is_directory(there, error) && there != there.parent_path()) there = there.parent_path();
-  const fs::space_info space = fs::space(there, error);
-  return error || space.capacity == 0 ? -1 : static_cast<std::int64_t>(space.available);
+  return there.string();
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string checkpoint_room(RunParts& run, std::vector<std::string>& warnings) {
     if (!run.machine.workers.is_root()) return;
     const std::string& output = run.config.run.output;
     const std::int64_t at_once = most_at_once(run.config.checkpoint);
-    const std::int64_t free = free_bytes(output);
+    const std::int64_t free = free_bytes(nearest_folder(output)).value_or(-1);
     line = cat("checkpoints  ", bytes_text(each), " each, up to ", at_once, " at a time",
                run.sync.embeddings ? ", rows of embeddings not counted" : "", "; ",
                free < 0 ? "it is not known how much is" : cat(bytes_text(free), " are"), " free in ", output);

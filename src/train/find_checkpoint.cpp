@@ -12,7 +12,7 @@
 #include "src/config/deck.hpp"
 #include "src/config/paths.hpp"
 #include "src/config/values.hpp"
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
 #include "src/train/nothing_left.hpp"

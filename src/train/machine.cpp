@@ -58,7 +58,7 @@ Machine::Machine(const Config& config, const mpi::Communicator& all_workers, mpi
     const mpi::CpuProgressScope working(watchdog, "preparing the device");
     device = make_device(config.device, precision, own_place(), gpus.ordinal(workers.rank()),
                          config.run.reproducible);
-    straggler.emplace(config.run.emulate_straggler, workers.rank(), workers.size());
+    straggler.emplace(config.emulate_straggler, workers.rank(), workers.size());
   });
   exchange = make_exchange(config.model, workers, *device);
   if (exchange) exchange->watch(watchdog);

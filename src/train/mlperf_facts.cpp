@@ -37,8 +37,7 @@ void add_schedule(MlperfFacts& facts, const RunParts& run, const std::string& pr
 
 void add_optimizer(MlperfFacts& facts, const RunParts& run) {
   const OptimizerConfig& config = run.config.optimizer;
-  const bool descends = config.kind == OptimizerKind::sgd || config.kind == OptimizerKind::momentum ||
-                        config.kind == OptimizerKind::nesterov;
+  const bool descends = descriptor_of(config.kind).descends;
   const std::string name = descends ? "sgd" : std::string(word(config.kind));
   const std::string prefix = name + "_opt";
   facts.emplace_back("opt_name", name);

@@ -11,7 +11,7 @@
 #include "models/layer.hpp"
 #include "models/layer_list.hpp"
 #include "src/config/config.hpp"
-#include "src/config/custom_keys.hpp"
+#include "src/config/keys.hpp"
 
 namespace flotilla {
 

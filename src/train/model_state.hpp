@@ -7,8 +7,7 @@
 
 #include "models/network.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/value_source.hpp"
-#include "src/config/choices.hpp"
+#include "src/config/config.hpp"
 #include "src/strategy/state_array.hpp"
 
 namespace flotilla {

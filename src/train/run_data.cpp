@@ -15,7 +15,7 @@
 #include "src/data/mistake_list.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
-#include "src/job/same_data.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/train/inflated_copies.hpp"
 #include "src/train/shard_indexes.hpp"

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/job/devices.hpp"
 #include "src/optim/parameter_patterns.hpp"
-#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/worker/served_worker.hpp"
 #include "src/strategy/local_sgd/local_sgd.hpp"
 #include "src/strategy/sync_all_reduce.hpp"

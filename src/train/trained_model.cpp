@@ -8,8 +8,8 @@
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
 #include "mpi/core/host_lines.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/job/failure.hpp"
-#include "src/optim/update_rule.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/train/model_kinds.hpp"
 

@@ -8,7 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/checkpoint/class_names.hpp"
+#include "src/checkpoint/state_json.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/stopwatch.hpp"
 #include "src/train/evaluation.hpp"

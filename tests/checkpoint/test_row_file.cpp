@@ -6,8 +6,8 @@
 #include <span>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/file_index.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
-#include "src/checkpoint/value_reader.hpp"
 #include "src/files/hdf5_handles.hpp"
 #include "tests/checkpoint/row_samples.hpp"
 #include "tests/checkpoint/samples.hpp"

@@ -7,7 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
-#include "src/checkpoint/merged_rows.hpp"
+#include "src/checkpoint/row_file.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "tests/checkpoint/row_samples.hpp"

@@ -15,7 +15,7 @@
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "src/commands/make_data.hpp"
-#include "src/config/choices.hpp"
+#include "src/config/config.hpp"
 #include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/dataset.hpp"

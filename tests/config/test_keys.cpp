@@ -14,95 +14,34 @@
 namespace flotilla::config {
 namespace {
 
-template <class... Fields>
-void count(std::size_t& fields, const Fields&...) {
-  fields += sizeof...(Fields);
+/// A value of any type, for the members of an aggregate.
+struct Anything {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor): never called
+};
+
+/// The number of members of an aggregate: as many values as its braces take.
+template <class T, class... Values>
+consteval std::size_t members() {
+  if constexpr (requires { T{Values()..., Anything()}; })
+    return members<T, Values..., Anything>();
+  else
+    return sizeof...(Values);
 }
 
-/// The fields that a deck can set. One added to the structures stops this from compiling.
-std::size_t count_fields(const Config& config) {
-  std::size_t all = 0;
-  const auto& [run, device, model, data, train, optimizer, schedule, reduction, strategy, roles, checkpoint,
-               validation, resolved_text] = config;
-  {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, straggler] = run;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
-    const auto& [rank, slow_factor, pause_s, every, take_turns] = straggler;
-    count(all, rank, slow_factor, pause_s, every, take_turns);
-  }
-  {
-    const auto& [a, b, c, d, e, f, g, h, loss_scale] = device;
-    count(all, a, b, c, d, e, f, g, h);
-    const auto& [kind, value, initial, growth, growth_every, backoff, backoff_every] = loss_scale;
-    count(all, kind, value, initial, growth, growth_every, backoff, backoff_every);
-  }
-  {
-    // layer_places follows from layers; own models' keys come later
-    const auto& [a, b, c, layers, layer_places, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, own] =
-        model;
-    count(all, a, b, c, layers, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
-  }
-  {
-    // pixel_scale_given follows from what the deck holds
-    const auto& [kind, train_data, validation_data, shape, mean, std, pixel_scale_given, class_names,
-                 stage_to, threads, prefetch, last_batch, order, block, buffer, inputs_name, targets_name,
-                 channels_last, cache_mb, input_mean, input_std, target_mean, target_std, buckets, transform,
-                 deal, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = data;
-    count(all, kind, shape, mean, std, class_names, stage_to, threads, prefetch, last_batch, order, buckets,
-          transform, deal);
-    count(all, block, buffer, inputs_name, targets_name, channels_last, cache_mb, input_mean, input_std,
-          target_mean, target_std);
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
-    for (const DataSourceConfig* source : {&train_data, &validation_data}) {
-      // given follows from the others, staged_below from data.stage_to, inputs from a command line
-      const auto& [given, images, labels, samples, path, root, input_array, target_array, staged_below,
-                   inputs] = *source;
-      count(all, images, labels, samples, path, root, input_array, target_array);
-    }
-  }
-  {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = train;
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l, m, n);
-  }
-  {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = optimizer;
-    count(all, a, b, c, d, e, f, g, h, i, j, k);
-  }
-  {
-    const auto& [a, b, c, d, e, f, g, h, i] = schedule;
-    count(all, a, b, c, d, e, f, g, h, i);
-  }
-  {
-    const auto& [a, b, c, d, e] = reduction;
-    count(all, strategy, a, b, c, d, e);  // the strategy's kind is the variant's alternative
-  }
-  {
-    const auto& [a, b] = AllReduceConfig();
-    count(all, a, b);
-  }
-  {
-    const auto& [adaptive, a, b, c, d, e, f, g, h, i, j, k, l, outer] = LocalSgdConfig();
-    count(all, a, b, c, d, e, f, g, h, i, j, k, l);
-    const auto& [outer_kind, outer_rate, outer_momentum] = outer;
-    count(all, outer_kind, outer_rate, outer_momentum);
-  }
-  {
-    const auto& [a, b, c, d, e, f, g, h, i] = ServerConfig();
-    count(all, a, b, c, d, e, f, g, h, i);
-  }
-  {
-    const auto& [a, b, c, d] = roles;
-    count(all, a, b, c, d);
-  }
-  {
-    const auto& [a, b, c, d, e] = checkpoint;
-    count(all, a, b, c, d, e);
-  }
-  {
-    const auto& [a, b] = validation;
-    count(all, a, b);
-  }
-  return all;
+/// The fields that a deck can set.
+constexpr std::size_t count_fields() {
+  std::size_t all = members<RunConfig>() + members<EmulatedStragglerConfig>();
+  all += members<DeviceConfig>() - 1 + members<LossScaleConfig>();  // loss_scale
+  all += members<ModelConfig>() - 2;                                // layer_places, own
+  all += members<DataConfig>() - 3;                                 // train, validation, pixel_scale_given
+  all += 2 * (members<DataSourceConfig>() - 3);                     // given, staged_below, inputs
+  all += members<TrainConfig>() + members<OptimizerConfig>() + members<ScheduleConfig>();
+  all += members<ReductionConfig>() + 1;  // the strategy's kind is the variant's alternative
+  all += members<AllReduceConfig>() + members<ServerConfig>();
+  all += members<LocalSgdConfig>() - 2 + members<OuterConfig>();  // adaptive, outer
+  all += 4;                                                       // RolesConfig
+  return all + members<CheckpointConfig>() + members<ValidationConfig>();
 }
 
 /// Another value of the key's type than its default.
@@ -147,7 +86,7 @@ Config with_strategy_of(const Key& key) {
 }
 
 TEST(Keys, EveryFieldOfTheConfigHasExactlyOneKey) {
-  EXPECT_EQ(all_keys().size(), count_fields({}));
+  EXPECT_EQ(all_keys().size(), count_fields());
   for (const Key& key : all_keys()) {
     Config config = with_strategy_of(key);
     const Config before = config;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/config/read_value.hpp"
+#include "src/config/given.hpp"
 #include "tests/config/deck_support.hpp"
 
 namespace flotilla::config {

@@ -158,11 +158,10 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
             one("bad.toml:15:19",
                 "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
                 "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is \"mpi\""));
-  EXPECT_EQ(
-      strategy("wire = \"float16\"\nall_reduce = \"shared-memory\"\n"),
-      one("bad.toml:14:8",
-          "strategy.wire = \"float16\" and strategy.all_reduce = \"shared-memory\" exclude each other: in "
-          "shared memory nothing travels"));
+  EXPECT_EQ(strategy("wire = \"float16\"\nall_reduce = \"shared-memory\"\n"),
+            one("bad.toml:14:8",
+                "strategy.wire = \"float16\" and strategy.all_reduce = \"shared-memory\" exclude each other: "
+                "ranks read each other's memory, leave it out"));
   for (const char* word : {"auto", "hierarchical"})
     EXPECT_EQ(strategy(cat("all_reduce = \"", word, "\"\nranks_per_group = 2\nwire = \"bfloat16\"\n")), "");
   EXPECT_NE(strategy("wire = \"float64\"\n"), "");
@@ -273,11 +272,10 @@ TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
   EXPECT_EQ(mistake({"strategy.statistics=local"}),
             one("command line: strategy.statistics=local",
                 "strategy.statistics and model.kind exclude each other here: this model has no batch norm"));
-  EXPECT_EQ(
-      mistake({"strategy.before_begin=all-reduce"}),
-      one("command line: strategy.before_begin=all-reduce",
-          "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: else "
-          "nothing comes before the beginning"));
+  EXPECT_EQ(mistake({"strategy.before_begin=all-reduce"}),
+            one("command line: strategy.before_begin=all-reduce",
+                "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: "
+                "give one of them"));
   EXPECT_NE(mistake({"strategy.outer.kind=momentum"}).find("strategy.outer.momentum is missing"),
             std::string::npos);
 }

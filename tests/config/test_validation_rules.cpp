@@ -34,7 +34,7 @@ TEST(ValidationRules, ATargetNeedsValidationsAndMlperfATarget) {
   EXPECT_NE(test::mistakes_of(deck, {"train.target=0.5"}).find("train.target needs checkpoint.best"),
             std::string::npos);
   EXPECT_NE(test::mistakes_of(deck, {best, "train.target=0.5", "validation.every=0"})
-                .find("train.target is looked for in validations"),
+                .find("train.target is compared after each validation"),
             std::string::npos);
   const std::string resnet = "model.kind=resnet";
   const std::string log = "run.mlperf_log=true";

@@ -4,7 +4,6 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
-#include "src/checkpoint/class_names.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "tests/fuzz/fuzz_targets.hpp"

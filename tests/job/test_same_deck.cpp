@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/job/failure.hpp"
-#include "src/job/shared_deck.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 
 namespace flotilla {
 namespace {

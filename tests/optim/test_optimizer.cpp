@@ -264,7 +264,8 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
     first->step(whole.span(), gradients.span(), rate, scale);
     const std::int64_t number = second->begin_step();
     const auto part = [&](std::size_t begin, std::size_t end) {
-      second->step_part(parts.span(), gradients.span(), rate, scale, number, begin, end);
+      second->step_part(parts.span(), gradients.span(), rate, scale,
+                        {.step = number, .begin = begin, .end = end});
     };
     if (needs_norms(config)) {
       EXPECT_THROW(part(3, size), InternalError);

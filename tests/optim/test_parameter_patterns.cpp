@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/config/rate_factors.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/optim/optimizer.hpp"
 #include "src/optim/parameter_patterns.hpp"
 
@@ -89,11 +89,11 @@ TEST(ParameterPatterns, ThatNameNothingAreRefusedWithSimilarNames) {
 }
 
 TEST(RateFactor, IsAPatternAndAPositiveNumber) {
-  ASSERT_TRUE(config::rate_factor("fc.*  1e-1"));
-  EXPECT_EQ(config::rate_factor("fc.*  1e-1")->pattern, "fc.*");
-  EXPECT_EQ(config::rate_factor("fc.*  1e-1")->factor, 0.1);
+  ASSERT_TRUE(rate_factor("fc.*  1e-1"));
+  EXPECT_EQ(rate_factor("fc.*  1e-1")->pattern, "fc.*");
+  EXPECT_EQ(rate_factor("fc.*  1e-1")->factor, 0.1);
   for (const char* text : {"fc.*", " 10", "fc.* 0", "fc.* -1", "fc.* ten", "fc.* inf", "fc.* "})
-    EXPECT_FALSE(config::rate_factor(text)) << text;
+    EXPECT_FALSE(rate_factor(text)) << text;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/optim/optimizer.hpp"
-#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/rows/sparse_table.hpp"
 #include "tests/support/within.hpp"
 

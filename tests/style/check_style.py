@@ -39,9 +39,9 @@ MOST_LINES = 500
 MOST_MEMBERS, MOST_VIRTUALS, MOST_PARAMETERS = 15, 10, 6
 # Classes that hold more, with what they hold now: these numbers may only fall.
 MORE_MEMBERS = {
-    "DataConfig": 46, "ModelConfig": 23, "RunConfig": 16, "StepReport": 31,  # one for each key or figure
-    "Trainer": 46, "PushPullServer::Link": 21, "Watchdog::Impl": 21, "Lamb": 19,
-    "LayerwiseOptimizer": 17, "LocalRows": 16,
+    "DataConfig": 46, "ModelConfig": 23, "StepReport": 31,  # one for each key or figure
+    "Trainer": 46, "PushPullServer::Link": 21, "Watchdog::Impl": 21,
+    "LocalRows": 16,
 }
 MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Strategy": 17, "Dataset": 17, "DeviceFlat": 11,
                  "HostFlat": 11, "ListedFlat": 11, "ReferenceFlat": 11,
@@ -55,7 +55,7 @@ MORE_PARAMETERS = {
     "normalise_pixels": 8, "normalise_row": 8, "matrix_product": 8, "check_backward": 8, "batch_norm_backward_data": 8,
     "linear_backward": 8, "plan_all_reduce": 8, "backward_data": 7, "softmax_loss": 7, "softmax_loss_backward": 7,
     "add_bias_and_activate": 7, "differentiate": 7, "differentiate_row": 7, "add_row": 7, "start_push_pull": 7,
-    "open_pair": 7, "refuse_link": 7, "step_part": 7, "Shard": 7, "apply": 7, "RunParts": 7,
+    "open_pair": 7, "refuse_link": 7, "Shard": 7, "apply": 7, "RunParts": 7,
 }
 
 

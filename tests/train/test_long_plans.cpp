@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/scale_rule.hpp"
+#include "kernels/loss_scale_rule.hpp"
 #include "src/optim/schedule.hpp"
 #include "src/train/run_data.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "src/job/failure.hpp"
-#include "src/job/shared_folder.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/train/stage_data.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/config/choices.hpp"
+#include "src/config/data_config.hpp"
 #include "src/data/bag_buffer.hpp"
 
 namespace flotilla {

@@ -11,7 +11,7 @@
 #include "kernels/host_batch.hpp"
 #include "kernels/random.hpp"
 #include "kernels/tensor.hpp"
-#include "src/config/choices.hpp"
+#include "src/config/data_config.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/picture.hpp"
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,18 +15,20 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <system_error>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/machine/available_memory.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/run_on_threads.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
-#include "src/files/file_error.hpp"
+#include "src/files/file.hpp"
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -187,13 +188,10 @@ bool is_copied(const StagedFile& file, const std::string& copy) {
 }
 
 void check_room(const std::string& folder, std::int64_t needed) {
-  struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0)
-    throw UserError(cat("data.stage_to = ", folder, ": cannot be examined: ", system_message(errno)));
-  const auto free = static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
-  if (needed > free)
+  const std::optional<std::int64_t> free = free_bytes(folder);
+  if (free && needed > *free)
     throw UserError(cat("data.stage_to = ", folder, ": the copies need ", bytes_text(needed),
-                        " more and the disk has ", bytes_text(free),
+                        " more and the disk has ", bytes_text(*free),
                         " free: name a disk with more room, remove old copies (", folder,
                         "/flotilla-*), or "
                         "leave data.stage_to out"));

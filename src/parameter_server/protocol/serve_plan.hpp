@@ -9,7 +9,6 @@
 #include "models/arena.hpp"
 #include "mpi/core/slices.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
-#include "src/config/choices.hpp"
 #include "src/config/config.hpp"
 
 namespace flotilla {

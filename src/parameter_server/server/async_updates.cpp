@@ -193,8 +193,8 @@ void AsyncUpdates::learn(Worker& worker, std::size_t end) {
     const std::size_t begin = std::max(worker.updated, shard.leading());
     flat.axpy(1.0F, pushed.subspan(begin, end - begin), shard.values().subspan(begin, end - begin));
   } else {
-    shard.optimizer().step_part(shard.values(), pushed, request.head.learning_rate, 1.0, *worker.step,
-                                worker.updated, end);
+    shard.optimizer().step_part(shard.values(), pushed, request.head.learning_rate, 1.0,
+                                {.step = *worker.step, .begin = worker.updated, .end = end});
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/row_file.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/observe/console.hpp"
-#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
 

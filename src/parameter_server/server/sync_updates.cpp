@@ -226,7 +226,8 @@ void SyncUpdates::update(std::size_t end) {
   }
   const auto of_parameters = gradients.subspan(shard.leading(), gradients.size() - shard.leading());
   const double scale = share * clip_factor(of_parameters, share);
-  shard.optimizer().step_part(shard.values(), gradients, learning_rate(), scale, *step_, begin, end);
+  shard.optimizer().step_part(shard.values(), gradients, learning_rate(), scale,
+                              {.step = *step_, .begin = begin, .end = end});
 }
 
 void SyncUpdates::answer(std::size_t ready) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
+#include "src/config/optimizers.hpp"
 #include "src/observe/console.hpp"
-#include "src/optim/update_rule.hpp"
 #include "src/parameter_server/rows/sparse_table.hpp"
 
 namespace flotilla {

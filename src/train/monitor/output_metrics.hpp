@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "src/config/output_units.hpp"
+#include "src/config/config.hpp"
 #include "src/observe/metrics.hpp"
 
 namespace flotilla {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/config/output_units.hpp"
+#include "src/config/config.hpp"
 #include "src/train/monitor/output_metrics.hpp"
 #include "tests/support/within.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/checkpoint_file.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -6,7 +8,6 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
 
 namespace flotilla {

@@ -1,24 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/job/shared_folder.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
-#include "src/files/write_fully.hpp"
+#include "src/config/keys.hpp"
+#include "src/config/values.hpp"
+#include "src/files/file.hpp"
 #include "src/job/failure.hpp"
 
 namespace flotilla {
+
+void check_same_data(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
+                     std::int64_t samples, std::string_view key) {
+  const std::array<std::int64_t, 1> mine{samples};
+  const std::vector<std::int64_t> all = world.all_gather(std::span<const std::int64_t>(mine));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw AgreedFailure(cat(key, " has ", all[rank], " samples on rank ", rank, " (", places[rank].host,
+                            "), but ", all[0], " on rank 0 (", places[0].host,
+                            "); give all hosts the same files, and start when they are complete"),
+                        exit_user_error);
+  }
+}
+
+namespace {
+
+/// A line for each key that all ranks must agree on, in the order of the keys.
+std::string shared_keys(const Config& config) {
+  std::string text;
+  for (const config::Key& key : config::all_keys())
+    if (config::is_active(key, config) && !key.of_host && key.path_role == config::PathRole::none)
+      text += cat(key.path, " = ", config::toml_text(key.field.read(config)), "\n");
+  return text;
+}
+
+}  // namespace
+
+void check_same_deck(const Config& config, const mpi::Communicator& world) {
+  const std::string mine = shared_keys(config);
+  std::string first = mine;
+  world.broadcast(first);
+  agree(world, [&] {
+    if (mine == first) return;
+    std::istringstream my_lines(mine);
+    std::istringstream first_lines(first);
+    std::string my_line;
+    std::string first_line;
+    while (my_line == first_line && std::getline(my_lines, my_line) && std::getline(first_lines, first_line))
+      continue;
+    throw UserError(cat("rank ", world.rank(), " has ", my_line, ", and rank 0 has ", first_line,
+                        ": give all ranks the same arguments"));
+  });
+}
+
+LoadedDeck load_deck_everywhere(const std::string& path, const std::vector<std::string>& overrides,
+                                const mpi::Communicator& world) {
+  std::string text;
+  agree(world, [&] {
+    if (world.is_root()) text = read_deck_file(path);
+  });
+  world.broadcast(text);
+  LoadedDeck deck;
+  agree(world, [&] { deck = load_deck({.path = path, .text = text, .overrides = overrides}); });
+  check_same_deck(deck.config, world);
+  return deck;
+}
 
 namespace {
 

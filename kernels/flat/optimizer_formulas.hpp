@@ -4,13 +4,23 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
+#include <variant>
 
-#include "kernels/flat_updates.hpp"
+#include "kernels/tensor.hpp"
 
-/// The update rules as functors over one index: the host device applies them to chunks, a CUDA device
-/// launches them through Kokkos. constexpr, so that code for devices can call them. Formulas:
-/// kernels/flat_updates.hpp.
-namespace flotilla::flat {
+/// The optimizers' update rules: for each its formula and constants, and the functor over one index that
+/// computes it on the CPU, on GPUs (through Kokkos) and for rows of tables. Functors are constexpr, so that
+/// code for devices can call them. The reference device has each formula once more, in double
+/// (reference/flat.cpp). Which rule a deck's optimizer takes: src/config/optimizers.cpp.
+namespace flotilla {
+
+enum class Decay {
+  coupled,    ///< g ← g + λ p before the rule (L2 regularisation)
+  decoupled,  ///< p ← p − lr λ p beside the rule (AdamW, Loshchilov & Hutter 2019)
+};
+
+namespace rules {
 
 /// What all rules read. `rate`, `coupled` and `keep` are those of the current range.
 struct Common {
@@ -35,23 +45,40 @@ constexpr void set_constants(Common& common, float gradient_scale, float rate, D
   common.keep = decay == Decay::coupled ? 1.0F : 1.0F - rate * weight_decay;
 }
 
-/// The update of value i under a rule. `arrays` of set_state are the addresses of what the rule keeps.
+/// The update of value i by a rule. `arrays` of set_state are the addresses of the arrays that the rule
+/// keeps.
 template <class Rule>
 struct Update;
 
 using StateAddresses = std::array<float*, 2>;
 
+// lr includes the rate_factor of the range. `state` names the arrays that a rule keeps, each as long as the
+// parameters and zero at first, in the order of UpdateState; checkpoints hold them under these names.
+
+/// p ← p − lr g.
+struct Sgd {
+  static constexpr std::array<const char*, 0> state{};
+  friend bool operator==(const Sgd&, const Sgd&) = default;
+};
+
 template <>
-struct Update<rules::Sgd> {
-  rules::Sgd rule;
+struct Update<Sgd> {
+  Sgd rule;
   Common in{};
   constexpr void set_state(const StateAddresses&) {}
   constexpr void operator()(std::int64_t i) const { in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i); }
 };
 
+/// v ← μ v + g;  p ← p − lr v. No dampening.
+struct Momentum {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Momentum&, const Momentum&) = default;
+};
+
 template <>
-struct Update<rules::Momentum> {
-  rules::Momentum rule;
+struct Update<Momentum> {
+  Momentum rule;
   Common in{};
   float* v = nullptr;
   constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
@@ -62,9 +89,16 @@ struct Update<rules::Momentum> {
   }
 };
 
+/// v ← μ v + g;  p ← p − lr (g + μ v).
+struct Nesterov {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Nesterov&, const Nesterov&) = default;
+};
+
 template <>
-struct Update<rules::Nesterov> {
-  rules::Nesterov rule;
+struct Update<Nesterov> {
+  Nesterov rule;
   Common in{};
   float* v = nullptr;
   constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
@@ -76,9 +110,16 @@ struct Update<rules::Nesterov> {
   }
 };
 
+/// LARS' form of momentum: v ← μ v + lr g;  p ← p − v (You et al. 2017).
+struct Lars {
+  static constexpr std::array state = {"momentum"};
+  float mu = 0.9F;
+  friend bool operator==(const Lars&, const Lars&) = default;
+};
+
 template <>
-struct Update<rules::Lars> {
-  rules::Lars rule;
+struct Update<Lars> {
+  Lars rule;
   Common in{};
   float* v = nullptr;
   constexpr void set_state(const StateAddresses& arrays) { v = arrays[0]; }
@@ -87,6 +128,16 @@ struct Update<rules::Lars> {
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - velocity;
   }
+};
+
+/// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ = m / (1 − β₁ᵗ) and
+/// v̂ = v / (1 − β₂ᵗ) at step t (Kingma & Ba 2015). ε must be positive.
+struct Adam {
+  static constexpr std::array state = {"adam_m", "adam_v"};
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  friend bool operator==(const Adam&, const Adam&) = default;
 };
 
 /// m, v and their bias corrections, shared by Adam and LAMB.
@@ -113,8 +164,8 @@ struct Moments {
 
 /// 28 bytes and one division and root per value: bound by memory beyond the cache.
 template <>
-struct Update<rules::Adam> {
-  rules::Adam rule;
+struct Update<Adam> {
+  Adam rule;
   Common in{};
   Moments moments{};
   constexpr void set_state(const StateAddresses& arrays) { moments.m = arrays[0], moments.v = arrays[1]; }
@@ -124,9 +175,17 @@ struct Update<rules::Adam> {
   }
 };
 
+/// First half of LAMB: moments as in Adam, direction ← m̂ / (√v̂ + ε) + λ p, whatever UpdateInput::decay says
+/// (You et al. 2020). The second half is Sgd with gradients = direction, no decay, rate_factor =
+/// ‖p‖ / ‖direction‖. Not for rows of tables.
+struct LambDirection : Adam {
+  DeviceSpan<float> direction;
+  friend bool operator==(const LambDirection&, const LambDirection&) = default;
+};
+
 template <>
-struct Update<rules::LambDirection> {
-  rules::LambDirection rule;
+struct Update<LambDirection> {
+  LambDirection rule;
   Common in{};
   Moments moments{};
   constexpr void set_state(const StateAddresses& arrays) { moments.m = arrays[0], moments.v = arrays[1]; }
@@ -135,9 +194,16 @@ struct Update<rules::LambDirection> {
   }
 };
 
+/// a ← a + g²;  p ← p − lr g / (√a + ε) (Duchi et al. 2011). ε must be positive.
+struct Adagrad {
+  static constexpr std::array state = {"adagrad_sum"};
+  float epsilon = 1e-8F;
+  friend bool operator==(const Adagrad&, const Adagrad&) = default;
+};
+
 template <>
-struct Update<rules::Adagrad> {
-  rules::Adagrad rule;
+struct Update<Adagrad> {
+  Adagrad rule;
   Common in{};
   float* a = nullptr;
   constexpr void set_state(const StateAddresses& arrays) { a = arrays[0]; }
@@ -149,85 +215,14 @@ struct Update<rules::Adagrad> {
   }
 };
 
-struct Fill {
-  float* x = nullptr;
-  float value = 0.0F;
-  constexpr void operator()(std::int64_t i) const { x[i] = value; }
-};
+}  // namespace rules
 
-struct Copy {
-  const float* from = nullptr;
-  float* to = nullptr;
-  constexpr void operator()(std::int64_t i) const { to[i] = from[i]; }
-};
+using UpdateRule = std::variant<rules::Sgd, rules::Momentum, rules::Nesterov, rules::Lars, rules::Adam,
+                                rules::LambDirection, rules::Adagrad>;
 
-struct Scale {
-  float* x = nullptr;
-  float factor = 1.0F;
-  constexpr void operator()(std::int64_t i) const { x[i] *= factor; }
-};
+/// The names of the arrays that a rule keeps.
+inline std::span<const char* const> rule_state_names(const UpdateRule& rule) {
+  return std::visit([](const auto& one) { return std::span<const char* const>(one.state); }, rule);
+}
 
-struct Axpy {
-  const float* x = nullptr;
-  float* y = nullptr;
-  float factor = 1.0F;
-  constexpr void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
-};
-
-/// The square of a value, in double.
-struct Square {
-  const float* x = nullptr;
-  constexpr double operator()(std::int64_t i) const {
-    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
-};
-
-/// Zero for a finite value, NaN for NaN and the infinities: the sum is NaN unless all are finite.
-struct NotFinite {
-  const float* x = nullptr;
-  constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
-};
-
-/// FlatMath::sum_rows.
-struct SumRows {
-  const float* rows = nullptr;
-  float* sums = nullptr;
-  std::int64_t count = 0;
-  std::int64_t width = 0;
-
-  constexpr void operator()(std::int64_t i) const {
-    double sum = 0.0;
-    for (std::int64_t row = 0; row < count; ++row) sum += static_cast<double>(rows[row * width + i]);
-    sums[i] = static_cast<float>(sum);
-  }
-};
-
-/// FlatMath::combine_moments, of the mean at i and its variance.
-struct CombineMoments {
-  const float* rows = nullptr;
-  float* moments = nullptr;
-  std::int64_t batches = 0;
-  std::int64_t means = 0;  ///< In a row
-  double count = 0.0;
-
-  constexpr void operator()(std::int64_t i) const {
-    const double total = count * static_cast<double>(batches);
-    double mean = 0.0;
-    for (std::int64_t batch = 0; batch < batches; ++batch) mean += count * at(batch, i);
-    mean /= total;
-    double squares = 0.0;
-    for (std::int64_t batch = 0; batch < batches; ++batch) {
-      const double off = at(batch, i) - mean;
-      squares += count * (at(batch, means + i) + off * off);
-    }
-    moments[i] = static_cast<float>(mean);
-    moments[means + i] = static_cast<float>(squares / total);
-  }
-
- private:
-  constexpr double at(std::int64_t batch, std::int64_t i) const {
-    return static_cast<double>(rows[batch * 2 * means + i]);
-  }
-};
-
-}  // namespace flotilla::flat
+}  // namespace flotilla

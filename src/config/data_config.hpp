@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/config/choices.hpp"
+
+namespace flotilla {
+
+enum class DataKind { idx, image_list, image_folder, webdataset, hdf5, numpy, cifar, criteo, libsvm, random };
+template <>
+inline constexpr auto words_of<DataKind> = deck_words("idx", "image-list", "image-folder", "webdataset",
+                                                      "hdf5", "numpy", "cifar", "criteo", "libsvm", "random");
+
+enum class LastBatch { wrap, drop };
+template <>
+inline constexpr auto words_of<LastBatch> = deck_words("wrap", "drop");
+
+enum class SampleOrder { shuffled, file, blocks };
+template <>
+inline constexpr auto words_of<SampleOrder> = deck_words("shuffled", "file", "blocks");
+
+/// What a worker reads: its part of each global batch, or a shard of its own: of an equal number of files
+/// (one more for the first workers where they do not divide), or of an equal size.
+enum class ShardBy { samples, files, bytes };
+template <>
+inline constexpr auto words_of<ShardBy> = deck_words("samples", "files", "bytes");
+
+/// The transform of the number x in column I1 … I13 of Criteo's data; a missing one becomes 0.
+enum class DenseTransform {
+  log,      ///< ln(1 + max(x, 0))
+  min_max,  ///< (min(max(x, least), cap) − least) / (cap − least): Fleet's, criteo_least and criteo_cap
+};
+template <>
+inline constexpr auto words_of<DenseTransform> = deck_words("log", "min-max");
+
+/// The interpolation of pixels. Pixel centres are at half-integers in both.
+enum class ResizeFilter {
+  bilinear,   ///< The two nearest pixels per axis, whatever the scale, in float (OpenCV's INTER_LINEAR;
+              ///< torch's interpolate without antialias).
+  antialias,  ///< A triangle widened by the scale, each axis rounded to 8 bits (BILINEAR of PIL, and so of
+              ///< torchvision).
+};
+template <>
+inline constexpr auto words_of<ResizeFilter> = deck_words("bilinear", "antialias");
+
+enum class OnBadImage { error, replace };
+template <>
+inline constexpr auto words_of<OnBadImage> = deck_words("error", "replace");
+
+enum class CachedFiles { none, files };
+template <>
+inline constexpr auto words_of<CachedFiles> = deck_words("none", "files");
+
+struct DataSourceConfig {
+  bool given = false;
+  std::string images;        ///< idx
+  std::string labels;        ///< idx
+  std::int64_t samples = 0;  ///< random
+  /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
+  /// a pattern of them
+  std::string path{};
+  std::string root{};          ///< image-list: where relative paths begin; empty: found by the list's name
+  std::string input_array{};   ///< hdf5, numpy: in place of DataConfig::inputs; empty: that
+  std::string target_array{};  ///< hdf5, numpy: in place of DataConfig::targets; empty: that
+  /// Not a key: the folder that holds the staged copies, below it with the original paths; empty: none
+  std::string staged_below{};
+  /// Not a key: what `flotilla predict` is given, which needs no labels; the other members are derived from
+  /// it
+  std::vector<std::string> inputs{};
+
+  bool has_labels() const { return inputs.empty(); }
+};
+
+struct DataConfig {
+  DataKind kind = DataKind::idx;
+  DataSourceConfig train;
+  DataSourceConfig validation;      ///< May be absent
+  std::vector<std::int64_t> shape;  ///< random: of one sample
+  double mean = 0.5;                ///< idx, and arrays of bytes: (pixel / 255 − mean) / std
+  double std = 0.5;
+  bool pixel_scale_given = false;  ///< Not a key: whether one of the two stands in the deck
+  std::string class_names;         ///< File of the names of classes, one a line; empty: found beside the data
+  std::string stage_to;            ///< Folder of the host that data are copied to first; empty: none
+  std::int64_t threads = 1;
+  std::int64_t prefetch = 4;  ///< batches
+  LastBatch last_batch = LastBatch::wrap;
+  SampleOrder order = SampleOrder::shuffled;
+  std::int64_t shuffle_block = 64;      ///< blocks: neighbouring samples that stay together on the disk
+  std::int64_t shuffle_buffer = 16384;  ///< blocks: samples that are shuffled with each other
+
+  // Arrays (hdf5, numpy); data/arrays says more.
+  std::string inputs = "images";   ///< Name of the array of samples
+  std::string targets = "labels";  ///< Name of the array of labels, or of numbers to be predicted
+  bool channels_last = false;      ///< Samples lie as (H,W,C)
+  std::int64_t cache_mb = 256;     ///< MiB of decoded chunks that a rank keeps of each data set
+  std::vector<double>
+      input_mean{};  ///< (x − mean) / std; one value, or one for each input; empty: as they are
+  std::vector<double> input_std{};
+  std::vector<double>
+      target_mean{};  ///< Of numbers to be predicted: one value, or one for each; empty: as they are
+  std::vector<double> target_std{};
+
+  // Both kinds of click data; data/clicks/line_format.hpp says more.
+  std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
+  DenseTransform dense_transform = DenseTransform::log;  ///< criteo
+  ShardBy deal = ShardBy::samples;
+
+  // Both kinds of images; data/images/image_transform.hpp says more.
+  std::int64_t image_size = 224;  ///< Height and width of a sample
+  std::int64_t short_side = 256;  ///< Validation: before the crop
+  ResizeFilter resize_filter = ResizeFilter::bilinear;
+  std::vector<double> crop_area = {0.08, 1.0};
+  std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
+  double flip = 0.0;  ///< idx as well; decks of photographs: 0.5 if not given
+  std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
+  // Those of idx as well; data/augmentation.hpp says more.
+  std::int64_t crop_padding = 0;
+  double erase = 0.0;
+  std::vector<double> erase_area = {0.02, 0.33};
+  std::vector<double> erase_aspect = {0.3, 3.3};
+  std::int64_t rand_augment = 0;  ///< Operations on each image; data/rand_augment.hpp says more
+  std::int64_t rand_augment_magnitude = 9;
+  std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Of red, green, blue in [0, 1]
+  std::vector<double> image_std = {0.229, 0.224, 0.225};
+  bool exif_orientation = false;
+  std::int64_t max_pixels = 178956970;
+  OnBadImage on_bad_image = OnBadImage::error;
+  std::int64_t max_bad_images = 100;  ///< In an epoch, over all ranks
+  CachedFiles cache = CachedFiles::none;
+
+  bool has_images() const {
+    return kind == DataKind::image_list || kind == DataKind::image_folder || kind == DataKind::webdataset;
+  }
+  bool has_arrays() const { return kind == DataKind::hdf5 || kind == DataKind::numpy; }
+  bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
+  /// The names of the arrays of `source`, train or validation.
+  const std::string& inputs_of(const DataSourceConfig& source) const {
+    return source.input_array.empty() ? inputs : source.input_array;
+  }
+  const std::string& targets_of(const DataSourceConfig& source) const {
+    return source.target_array.empty() ? targets : source.target_array;
+  }
+};
+
+}  // namespace flotilla
