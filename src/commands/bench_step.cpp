@@ -89,10 +89,9 @@ constexpr std::array<const char*, 5> step_phase_names = {"input", "forward", "ba
                                                          "optimizer"};
 
 /// Seconds of each phase since the start of training.
-std::array<double, step_phase_names.size()> phase_totals(const PhaseTimes& times,
-                                                         const StrategyTimes& strategy) {
+std::array<double, step_phase_names.size()> phase_totals(const PhaseTimes& times) {
   return {seconds(times.input_ns), seconds(times.forward_ns), seconds(times.backward_ns),
-          seconds(strategy.exposed_comm_ns), seconds(strategy.optimizer_ns)};
+          seconds(times.exposed_comm_ns()), seconds(times.optimizer_ns)};
 }
 
 /// The operations of one step on its own buffers, in the state that the last step left. The optimizer takes
@@ -208,13 +207,13 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   std::vector<double> step_s;
   std::array<std::vector<double>, step_phase_names.size()> phase_s;
   const PhaseTimes before = trainer.times();
-  auto phases_before = phase_totals(before, run.sync.times());
+  auto phases_before = phase_totals(before);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
       end_job_on_failure(failure, [&] { return trainer.step(*loader); });
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0)
         trainer.save();
-      const auto phases = phase_totals(trainer.times(), run.sync.times());
+      const auto phases = phase_totals(trainer.times());
       for (std::size_t i = 0; i < phases.size(); ++i) phase_s[i].push_back(phases[i] - phases_before[i]);
       phases_before = phases;
     };

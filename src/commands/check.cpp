@@ -71,7 +71,7 @@ void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const Stat
   if (run.model.validation_network)
     validation = bytes_of(run.model.validation_network->memory().kept_values() +
                           run.model.validation_network->memory().shared_values());
-  const std::int64_t strategy = run.sync.strategy->held_bytes();
+  const std::int64_t strategy = run.sync.strategy->description().held_bytes;
   std::int64_t in_windows = 0;
   std::int64_t on_host = 0;  // for copies of what the host cannot reach
   for (const ReducedArray* array : {&run.model.models, &run.model.summed}) {

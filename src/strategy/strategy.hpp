@@ -17,9 +17,6 @@ struct StepInfo {
   double epochs_after = 0.0;  ///< Progress::epochs after the step
   double mean_step_s = 0.0;   ///< Mean time of this worker's steps before it, seconds
   bool synchronise = false;   ///< All workers synchronise after it and need its outcome over all of them
-  /// The outcome of this step is wanted; else that of the step before is returned, so that the host does not
-  /// wait for the device. Equal on every worker.
-  bool outcome_now = true;
 };
 
 /// Loss, accuracies and state of a step.
@@ -39,10 +36,8 @@ struct StepOutcome {
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker
 };
 
-/// Time and traffic since the start of training.
-struct StrategyTimes {
-  std::int64_t exposed_comm_ns = 0;  ///< The training thread waited for communication
-  std::int64_t optimizer_ns = 0;
+/// What a worker has exchanged with others since the start of training.
+struct Traffic {
   std::int64_t sent_bytes = 0;
   /// Pushes to servers that do not wait for all workers, and the sum over them of what server 0 said then:
   /// other workers' updates between a worker's pull and its next push, mean over all workers' last pushes
@@ -88,35 +83,26 @@ struct Pace {
   std::int64_t most_steps_apart = 0;  ///< By which a worker may be ahead of another; 0: none, or unbounded
 };
 
-/// For the report at the start of a run.
+/// For the reports at the start of a run.
 struct StrategyDescription {
   std::string transport;           ///< Between the workers: "hierarchical", "parameter-server"
   std::vector<std::string> lines;  ///< "all-reduce   shared-memory, 4 buckets, on a thread of its own"
+  std::int64_t held_bytes = 0;     ///< Memory of its arrays, without this worker's model
 };
 
-/// What a training step calls.
-class StepSynchroniser {
+/// How the workers agree on one model. In a step, gradients are summed (GradientSums) and unless servers do
+/// it, this worker updates its model by the sums (ModelUpdate), whatever the strategy: exchange() is what the
+/// strategies do differently. The trainer calls a strategy at these points and nowhere else.
+class Strategy {
  public:
-  virtual ~StepSynchroniser() = default;
-  /// The array for this worker's loss sums of the step: loss_sums floats, zeroed by the caller before the
-  /// forward pass.
-  virtual DeviceSpan<float> loss_sums() = 0;
-  /// Before the first of several micro-steps, whose gradients and statistics add up.
-  virtual void clear_gradients() = 0;
-  /// After backward of each micro-step (0, 1, …) but the last.
-  virtual void end_micro_step(std::int64_t) {}
-  /// Requests to stop after this step. To be called before backward.
-  virtual void vote_to_stop() = 0;
-  /// During backward: the gradients from `begin` to the end of the arena are final.
-  virtual void gradient_ready(std::int64_t begin) = 0;
-  /// Collective. After backward: updates the values in this worker's arena for the next step.
-  virtual StepOutcome finish_step(const StepInfo& info) = 0;
-};
-
-/// What the start, evaluation, checkpoints and comparisons see: the model that the workers share.
-class SharedModel {
- public:
-  virtual ~SharedModel() = default;
+  virtual ~Strategy() = default;
+  /// Before the backward pass of each step, when header and statistics of the gradient array are zero.
+  /// @param asks_to_stop whether this worker was asked to stop after this step
+  virtual void begin_step(bool asks_to_stop) = 0;
+  /// Collective with the workers that synchronise in this step. After the update: averages weights where the
+  /// strategy does so now, or with servers pushes and pulls. @param own outcome of the sums in this worker's
+  /// gradient array; empty where servers update the model
+  virtual StepOutcome exchange(const StepInfo& info, const StepOutcome& own) = 0;
   /// Collective. Broadcasts worker 0's values (never an average). Not called where each worker resumes with
   /// its own state.
   virtual void start() = 0;
@@ -124,8 +110,6 @@ class SharedModel {
   virtual void resume(const Resumption& resumed) = 0;
   /// Collective. The model to evaluate; valid until the next step. Does not change training.
   virtual Model consensus() = 0;
-  /// An average of the model over the steps, valid until the next one; empty spans: none is kept.
-  virtual Model average() { return {}; }
   /// Collective. The state to save. Does not change training.
   virtual StrategyState state() = 0;
   /// The arrays for the values of a checkpoint, before start(): the groups of state().shared.
@@ -133,14 +117,7 @@ class SharedModel {
   /// The arrays that are equal on all workers, and inside their groups; after resume(), those that the next
   /// step needs to be equal.
   virtual Alike alike() const = 0;
-};
-
-/// How the workers agree on one model. The trainer calls it at these points and nowhere else.
-class Strategy : public StepSynchroniser, public SharedModel {
- public:
   virtual Pace pace() const { return {}; }
-  virtual StrategyTimes times() const = 0;
-  virtual std::int64_t held_bytes() const = 0;  ///< Memory of its arrays, without this worker's model
   virtual StrategyDescription description() const = 0;
 };
 

@@ -27,6 +27,10 @@ std::string reached_limit(const TrainConfig& train, std::int64_t step, const Pos
   return {};
 }
 
+bool is_reported(const Config& config, std::int64_t step, const Position& position) {
+  return step % config.run.log_every == 0 || !reached_limit(config.train, step, position).empty();
+}
+
 std::string nothing_left(const Config& config, const Sharding& sharding, const Beginning& beginning) {
   const TrainConfig& train = config.train;
   // Behind an epoch that has no batch of this size left.

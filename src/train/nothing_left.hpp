@@ -15,6 +15,9 @@ namespace flotilla {
 /// @param position that a step may begin at
 std::string reached_limit(const TrainConfig& train, std::int64_t step, const Position& position);
 
+/// Whether a step is reported: every so many, and the last. @param step done  @param position behind it
+bool is_reported(const Config& config, std::int64_t step, const Position& position);
+
 /// The limit that a run has reached before its first step, also of time, patience or target; empty: it has
 /// steps left.
 std::string nothing_left(const Config& config, const Sharding& sharding, const Beginning& beginning);

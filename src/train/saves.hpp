@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,7 @@ class Saves {
   /// Waits at the end and reports. @throws UserError if the last save failed, on the worker that reports it.
   void finish_last(std::int64_t step);
   std::string last_good() const;  ///< The newest good checkpoint, as the end of a sentence
+  bool keeps_consensus() const { return std::ranges::any_of(targets_, &Target::consensus); }
   std::int64_t stall_ns() const { return stall_ns_; }  ///< Time that training waited for copies and reads
   double longest_write_s() const { return longest_write_s_; }  ///< Longest write of the reported saves
 

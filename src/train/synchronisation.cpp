@@ -25,11 +25,11 @@ std::int64_t bucket_bytes(double mebibytes) {
 
 }  // namespace
 
-Synchronisation::Synchronisation(const Machine& on, const RunData& data, TrainedModel& trained,
+Synchronisation::Synchronisation(const Machine& machine, const RunData& data, TrainedModel& trained,
                                  FailureHandler& failure,
                                  const std::map<std::string, std::string>& saved_choices,
                                  std::span<trace::Sink* const> communication_sinks)
-    : machine(on), model(trained) {
+    : model(trained) {
   const Config& config = model.config;
   buckets =
       cut_buckets(model.network->layout(), header_floats + model.network->statistics().layout().size(),
@@ -43,19 +43,54 @@ Synchronisation::Synchronisation(const Machine& on, const RunData& data, Trained
     connect_servers(data);
   }
   watch();
+  if (config.model.has_embeddings()) embeddings = make_embeddings(data);
+  make_step(communication_sinks, failure);
+  strategy = make_strategy();
+}
+
+/// What every step of this worker does, whatever the strategy: sums of gradients, and the update by them.
+void Synchronisation::make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure) {
+  const Machine& machine = model.machine;
+  const Config& config = model.config;
+  const bool served = machine.servers != nullptr;
   std::vector<mpi::Collectives*> lanes;
   for (const auto& lane : reduction.lanes) lanes.push_back(lane.get());
   const mpi::Communicator& together = machine.step_group ? machine.step_group->workers : machine.workers;
   const bool overlaps = config.all_reduce() == nullptr || config.all_reduce()->overlap;
-  if (machine.servers == nullptr && together.size() > 1 && buckets.size() > 1 && overlaps)
+  if (!served && together.size() > 1 && buckets.size() > 1 && overlaps)
     communication = std::make_unique<mpi::CommunicationLanes>(
         lanes, buckets.size(), [&failure] { failure.end_job_for_current_exception(); }, communication_sinks);
-  if (config.model.has_embeddings()) embeddings = make_embeddings(data);
-  strategy = make_strategy();
+  sums = std::make_unique<GradientSums>(
+      GradientSums::Parts{.device = *machine.device,
+                          .watchdog = machine.watchdog,
+                          .model = model.weights,
+                          .gradients = model.gradients(),
+                          .traffic = traffic,
+                          .reduction = served ? nullptr : &reduction,
+                          .lanes = communication.get(),
+                          .buckets = buckets,
+                          .shards = served ? nullptr : model.shard_sums.get()});
+  if (served && config.server()->mode != ServerMode::geo) return;
+  ModelUpdate::Parts parts{.device = *machine.device,
+                           .optimizer = *model.optimizer,
+                           .loss_scale = model.loss_scale,
+                           .model = model.weights,
+                           .gradients = model.gradients(),
+                           .micro_steps = model.shard_sums ? 1 : model.sharding.micro_steps,
+                           .clip_norm = config.train.gradient_clip_norm};
+  if (!served) {
+    const ArenaLayout& statistics = model.network->statistics().layout();
+    parts.fixed_statistics.emplace(*machine.device, statistics, fixed_slices(config.model, statistics));
+    parts.overflow_guard = model.overflow_guard.get();
+    parts.halves = model.updated_halves();
+    parts.average_decay = config.train.average_decay;
+  }
+  update = std::make_unique<ModelUpdate>(std::move(parts));
 }
 
 /// Collective. Plans the all-reduces, of gradients and with local SGD of models, and makes them.
 void Synchronisation::connect_workers(const std::map<std::string, std::string>& saved_choices) {
+  const Machine& machine = model.machine;
   const Config& config = model.config;
   const std::optional<StepGroup>& step_group = machine.step_group;
   const bool averages = config.local_sgd() != nullptr;
@@ -99,6 +134,7 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
 
 /// Collective. Tells the servers what they hold.
 void Synchronisation::connect_servers(const RunData& data) {
+  const Machine& machine = model.machine;
   AllReducePlan none;
   model.allocate(none, none);
   push_staging.emplace(*machine.device, model.gradients().size());
@@ -112,14 +148,15 @@ void Synchronisation::connect_servers(const RunData& data) {
 
 /// The watchdog names the ranks that are missing in an all-reduce, and ends the job where a library fails.
 void Synchronisation::watch() {
-  missing.emplace(machine.watchdog, [this] {
+  const Machine& machine = model.machine;
+  missing.emplace(machine.watchdog, [this, &machine] {
     if (machine.servers != nullptr) return machine.servers->missing_ranks();
     std::vector<int> ranks = averaging.missing_ranks();
     if (!machine.step_group)
       for (const int rank : reduction.missing_ranks()) ranks.push_back(rank);
     return ranks;
   });
-  failures.emplace(machine.watchdog, [this] {
+  failures.emplace(machine.watchdog, [this, &machine] {
     std::string wrong = reduction.failure();
     if (wrong.empty()) wrong = averaging.failure();
     return wrong.empty() && machine.exchange ? machine.exchange->failure() : wrong;
@@ -133,38 +170,29 @@ bool Synchronisation::looks_ahead() const {
 }
 
 std::unique_ptr<Strategy> Synchronisation::make_strategy() {
+  const Machine& machine = model.machine;
   if (machine.servers != nullptr) return make_served_strategy();
   const Config& config = model.config;
   const std::optional<StepGroup>& step_group = machine.step_group;
-  auto steps = std::make_unique<SyncAllReduce>(
-      SyncAllReduce::Parts{.device = *machine.device,
-                           .workers = step_group ? step_group->workers : machine.workers,
-                           .reduction = reduction,
-                           .lanes = communication.get(),
-                           .watchdog = machine.watchdog,
-                           .optimizer = *model.optimizer,
-                           .loss_scale = model.loss_scale,
-                           .model = model.weights,
-                           .gradients = model.gradients(),
-                           .buckets = buckets,
-                           .micro_steps = model.sharding.micro_steps,
-                           .shards = model.shard_sums.get(),
-                           .clip_norm = config.train.gradient_clip_norm,
-                           .overflow_guard = model.overflow_guard.get(),
-                           .average_decay = config.train.average_decay});
-  const Network& network = *model.network;
-  const ArenaLayout& statistics = network.statistics().layout();
-  steps->fix_statistics({*machine.device, statistics, fixed_slices(config.model, statistics)});
-  steps->write_halves(model.updated_halves());
   const LocalSgdConfig* local = config.local_sgd();
-  if (local == nullptr) return steps;
+  if (local == nullptr)
+    return std::make_unique<SyncAllReduce>(SyncAllReduce::Parts{.device = *machine.device,
+                                                                .workers = machine.workers,
+                                                                .reduction = reduction,
+                                                                .sums = *sums,
+                                                                .update = *update,
+                                                                .traffic = traffic,
+                                                                .model = model.weights});
+  const Network& network = *model.network;
   return std::make_unique<LocalSgd>(LocalSgd::Parts{
       .device = *machine.device,
       .workers = machine.workers,
-      .steps = std::move(steps),
+      .step_workers = step_group ? step_group->workers : machine.workers,
+      .sums = *sums,
+      .update = *update,
       .averaging = averaging,
       .watchdog = machine.watchdog,
-      .optimizer = *model.optimizer,
+      .traffic = traffic,
       .model = model.weights,
       .consensus = model.consensus,
       .period = make_period(*local, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
@@ -175,12 +203,14 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
 }
 
 std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
+  const Machine& machine = model.machine;
   const ServedWorker worker{.device = *machine.device,
                             .servers = *machine.servers,
                             .workers = machine.workers,
                             .watchdog = machine.watchdog,
                             .config = model.config,
                             .loss_scale = model.loss_scale,
+                            .traffic = traffic,
                             .model = model.weights,
                             .values = model.models.values(),
                             .gradients = model.gradients(),
@@ -193,6 +223,7 @@ std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
 }
 
 std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data) {
+  const Machine& machine = model.machine;
   const Config& config = model.config;
   const bool trains = config.server()->mode == ServerMode::geo;
   return std::make_unique<Embeddings>(
@@ -205,14 +236,13 @@ std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
 }
 
-StrategyTimes Synchronisation::times() const {
-  StrategyTimes times = strategy->times();
-  if (machine.exchange) times.exposed_comm_ns += machine.exchange->waited_ns();
-  if (embeddings) {
-    times.exposed_comm_ns += embeddings->waited_ns();
-    times.sent_bytes += embeddings->sent_bytes();
-  }
-  return times;
+std::int64_t Synchronisation::waited_ns() const {
+  const Machine& machine = model.machine;
+  return (machine.exchange ? machine.exchange->waited_ns() : 0) + (embeddings ? embeddings->waited_ns() : 0);
+}
+
+std::int64_t Synchronisation::sent_bytes() const {
+  return traffic.sent_bytes + (embeddings ? embeddings->sent_bytes() : 0);
 }
 
 }  // namespace flotilla

@@ -15,6 +15,8 @@
 #include "src/job/failure.hpp"
 #include "src/parameter_server/worker/embeddings.hpp"
 #include "src/strategy/buckets.hpp"
+#include "src/strategy/gradient_sums.hpp"
+#include "src/strategy/model_update.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
 #include "src/strategy/strategy.hpp"
 #include "src/train/machine.hpp"
@@ -41,10 +43,10 @@ struct Synchronisation {
 
   /// Whether the rows of a step's batch come with the exchange of the step before.
   bool looks_ahead() const;
-  /// The strategy's times, with the waits for synchronised batch norm and rows in forward and backward.
-  StrategyTimes times() const;
+  /// Time that the training thread waited for synchronised batch norm and for rows, in forward and backward.
+  std::int64_t waited_ns() const;
+  std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
 
-  const Machine& machine;
   TrainedModel& model;
   std::vector<Bucket> buckets;
   Reduction reduction;  ///< Of gradients
@@ -57,12 +59,16 @@ struct Synchronisation {
   std::optional<mpi::AsyncErrorMonitor> failures;          ///< Of a library of all-reduces
   std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
+  Traffic traffic;
+  std::unique_ptr<GradientSums> sums;
+  std::unique_ptr<ModelUpdate> update;  ///< Null: the servers update the model
   std::unique_ptr<Strategy> strategy;
 
  private:
   void connect_workers(const std::map<std::string, std::string>& saved_choices);
   void connect_servers(const RunData& data);
   void watch();
+  void make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure);
   std::unique_ptr<Embeddings> make_embeddings(const RunData& data);
   std::unique_ptr<Strategy> make_strategy();
   std::unique_ptr<Strategy> make_served_strategy();

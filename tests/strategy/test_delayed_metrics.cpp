@@ -36,10 +36,15 @@ struct Steps : TrainingRun {
 
   StepOutcome finish(float loss, bool now, bool votes = false) {
     const std::array<float, loss_sums> sums{4.0F * loss, 2.0F, 3.0F, 4.0F};
-    parts.machine.device->memory().upload(sums, parts.sync.strategy->loss_sums());
-    if (votes) parts.sync.strategy->vote_to_stop();
-    parts.sync.strategy->gradient_ready(0);
-    return parts.sync.strategy->finish_step({.step = step_++, .outcome_now = now});
+    parts.machine.device->memory().upload(sums, parts.sync.sums->loss_sums());
+    parts.sync.strategy->begin_step(votes);
+    parts.sync.sums->add_ready(0, step_);
+    parts.sync.sums->wait(step_++);
+    const bool overflowed = parts.sync.update->find_overflow(0.0, parts.sync.sums->summands());
+    const StepOutcome outcome = parts.sync.update->outcome(now);
+    if (!overflowed) parts.sync.update->apply(0.0);
+    parts.sync.sums->clear_header();
+    return outcome;
   }
 
  private:

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/train/re_estimate.hpp"
+#include "src/train/training_loaders.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/counting_sink.hpp"

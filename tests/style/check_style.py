@@ -40,10 +40,10 @@ MOST_MEMBERS, MOST_VIRTUALS, MOST_PARAMETERS = 15, 10, 6
 # Classes that hold more, with what they hold now: these numbers may only fall.
 MORE_MEMBERS = {
     "DataConfig": 46, "ModelConfig": 23, "StepReport": 31,  # one for each key or figure
-    "Trainer": 46, "PushPullServer::Link": 21, "Watchdog::Impl": 21,
+    "PushPullServer::Link": 21, "Watchdog::Impl": 21,
     "LocalRows": 16,
 }
-MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Strategy": 17, "Dataset": 17, "DeviceFlat": 11,
+MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Dataset": 17, "DeviceFlat": 11,
                  "HostFlat": 11, "ListedFlat": 11, "ReferenceFlat": 11,
                  "NcclQueue": 11, "Hierarchical": 11}
 # Functions of these names, in whichever class, with the longest list of parameters that one of them has.

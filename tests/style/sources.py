@@ -149,7 +149,7 @@ def fill(one, body, public):
             if not match.group(1).startswith("~"):
                 one.virtuals.append(match.group(1))
             continue
-        if NO_MEMBER.match(plain):
+        if NO_MEMBER.match(plain) or re.search(r"\boperator\b", plain):
             continue
         declared = re.sub(r"\s*(=(?!=)|\{).*", "", re.sub(r"\{[^{}]*\}", "", plain), flags=re.S)
         declared = re.sub(r"\[[^\]]*\]|\balignas\([^)]*\)|\bmutable\b|\bconst\b", " ", declared)

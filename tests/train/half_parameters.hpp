@@ -170,7 +170,7 @@ TYPED_TEST_P(HalvesOfParameters, FollowABroadcastAndWhatIsLoaded) {
 TYPED_TEST_P(HalvesOfParameters, FollowTheModelThatIsEvaluated) {
   this->with_halves({"train.average_decay=0.5"}, [&](TrainingRun& run) {
     for (int step = 0; step < 3; ++step) run.step();
-    const Model average = run.parts.sync.strategy->average();
+    const Model average = run.parts.sync.update->average();
 
     run.parts.model.evaluate_with(average);
     expect_halves_of(run, average.parameters, "average");

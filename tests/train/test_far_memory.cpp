@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/train/evaluation.hpp"
-#include "src/train/re_estimate.hpp"
+#include "src/train/training_loaders.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/counting_sink.hpp"
 #include "tests/train/plain_values.hpp"

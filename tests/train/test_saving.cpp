@@ -55,12 +55,9 @@ class Drifting : public Strategy {
     resumed_with_own = resumed.own_state;
     if (!resumed.numbers.empty()) steps_ = resumed.numbers.at("steps");
   }
-  DeviceSpan<float> loss_sums() override { return inner_->loss_sums(); }
-  void clear_gradients() override { inner_->clear_gradients(); }
-  void vote_to_stop() override { inner_->vote_to_stop(); }
-  void gradient_ready(std::int64_t begin) override { inner_->gradient_ready(begin); }
-  StepOutcome finish_step(const StepInfo& info) override {
-    const StepOutcome outcome = inner_->finish_step(info);
+  void begin_step(bool asks_to_stop) override { inner_->begin_step(asks_to_stop); }
+  StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override {
+    const StepOutcome outcome = inner_->exchange(info, own);
     parts_.machine.device->flat().axpy(1.0F, mean(), sum_.span());
     const float factor =
         1.0F + 1e-3F * static_cast<float>((parts_.machine.workers.rank() + 1) * (++steps_ + 1.0));
@@ -84,8 +81,6 @@ class Drifting : public Strategy {
     return arrays;
   }
   Alike alike() const override { return {}; }
-  StrategyTimes times() const override { return inner_->times(); }
-  std::int64_t held_bytes() const override { return 0; }
   StrategyDescription description() const override { return inner_->description(); }
 
   std::optional<bool> resumed_with_own;

@@ -4,7 +4,6 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "models/layer.hpp"
 #include "src/parameter_server/worker/served_worker.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/overflow.hpp"
@@ -28,11 +27,10 @@ class Geo : public Strategy {
 
   void start() override;
   void resume(const Resumption& resumed) override;
-  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
-  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
-  void vote_to_stop() override { metrics_.ask_to_stop(); }
-  void gradient_ready(std::int64_t) override {}
-  StepOutcome finish_step(const StepInfo& info) override;
+  void begin_step(bool asks_to_stop) override {
+    if (asks_to_stop) metrics_.ask_to_stop();
+  }
+  StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override;
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
@@ -40,12 +38,9 @@ class Geo : public Strategy {
   Pace pace() const override {
     return independent_pace(parts_.server(), parts_.server().push_every, since_push_);
   }
-  StrategyTimes times() const override { return times_; }
-  std::int64_t held_bytes() const override;
-  StrategyDescription description() const override { return describe(parts_); }
+  StrategyDescription description() const override;
 
  private:
-  void update(const StepInfo& info);
   void push_pull_step(std::int64_t step);
   void follow();
   Model model_in(Storage& array) const;
@@ -59,7 +54,6 @@ class Geo : public Strategy {
   std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
   std::int64_t since_push_ = 0;      ///< Steps since the last push
   std::int64_t steps_ = 0;
-  StrategyTimes times_;
 };
 
 Geo::Geo(const ServedWorker& worker, Optimizer& optimizer)
@@ -99,24 +93,6 @@ std::vector<StateArray> Geo::live() {
   return arrays;
 }
 
-/// This worker's own step.
-void Geo::update(const StepInfo& info) {
-  const trace::Span span("optimizer");
-  const std::int64_t begin_ns = trace::now_ns();
-  FlatMath& flat = parts_.device.flat();
-  const DeviceSpan<float> running = parts_.model.statistics;
-  if (!running.empty()) {
-    flat.scale(running, statistics_decay(parts_.micro_steps));
-    flat.axpy(1.0F, statistics_part(parts_.gradients, parts_.model), running);
-  }
-  const auto gradients = parameter_part(parts_.gradients, parts_.model);
-  const double scale = 1.0 / double{parts_.loss_scale.scale()};
-  const double factor = clip_factor(flat, gradients, scale, parts_.config.train.gradient_clip_norm);
-  optimizer_.step(parts_.model.parameters, gradients, info.learning_rate, scale * factor);
-  if (parts_.embeddings != nullptr) parts_.embeddings->train(info.learning_rate, optimizer_.steps());
-  times_.optimizer_ns += trace::now_ns() - begin_ns;
-}
-
 /// Takes over what the servers have: the others' differences.
 void Geo::follow() {
   FlatMath& flat = parts_.device.flat();
@@ -140,7 +116,7 @@ void Geo::push_pull_step(std::int64_t step) {
   flat.scale(pushed, share);
   flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
   if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
-  times_.sent_bytes +=
+  parts_.traffic.sent_bytes +=
       push_pull(parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
   const std::size_t rest = pushed.size() - header_size;
   flat.axpy(1.0F, pushed.subspan(header_size, rest), old_.span().subspan(header_size, rest));
@@ -148,35 +124,30 @@ void Geo::push_pull_step(std::int64_t step) {
   since_push_ = 0;
 }
 
-StepOutcome Geo::finish_step(const StepInfo& info) {
+StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
   steps_ = info.step + 1;
-  StepOutcome own = outcome_of_sums(parts_.device.memory(), parts_.gradients, false);
-  const bool taken = can_be_taken(parts_);
-  if (taken) update(info);
-  update_loss_scale(taken, parts_.loss_scale, own);
+  StepOutcome own = updated;
+  own.all_workers = false;
   exclude_own_sums(parts_.device, own, parts_.gradients);
   StepOutcome outcome = own;
   outcome.stop = false;
   ++since_push_;
-  const std::int64_t begin_ns = trace::now_ns();
   const bool synchronises = info.synchronise || stops_after(parts_, metrics_, info);
   if (since_push_ == parts_.server().push_every || synchronises) {
     push_pull_step(info.step);
     outcome = outcome_of_sums(parts_.device.memory(), servers_.span(), false);
-    count_staleness(times_, outcome);
+    count_staleness(parts_.traffic, outcome);
     outcome.stop = false;
   }
   if (synchronises) {
     outcome = synchronise(parts_, metrics_, steps_, own, servers_.span());
-    times_.sent_bytes += metrics_.sent_bytes();
-    ++times_.synchronisations;
+    parts_.traffic.sent_bytes += metrics_.sent_bytes();
+    ++parts_.traffic.synchronisations;
     follow();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
   outcome.skipped = own.skipped;
   outcome.unrecoverable = own.unrecoverable;
-  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
-  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
   return outcome;
 }
 
@@ -210,8 +181,11 @@ StrategyState Geo::state() {
   return state;
 }
 
-std::int64_t Geo::held_bytes() const {
-  return static_cast<std::int64_t>((old_.size() + pushed_.size() + servers_.size()) * sizeof(float));
+StrategyDescription Geo::description() const {
+  StrategyDescription text = describe(parts_);
+  text.held_bytes =
+      static_cast<std::int64_t>((old_.size() + pushed_.size() + servers_.size()) * sizeof(float));
+  return text;
 }
 
 }  // namespace

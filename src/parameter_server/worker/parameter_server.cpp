@@ -28,11 +28,8 @@ class ParameterServer : public Strategy {
 
   void start() override;
   void resume(const Resumption& resumed) override;
-  DeviceSpan<float> loss_sums() override { return parts_.gradients.subspan(0, flotilla::loss_sums); }
-  void clear_gradients() override { parts_.device.flat().fill(parts_.gradients, 0.0F); }
-  void vote_to_stop() override;
-  void gradient_ready(std::int64_t) override {}
-  StepOutcome finish_step(const StepInfo& info) override;
+  void begin_step(bool asks_to_stop) override;
+  StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override;
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
   std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
@@ -40,9 +37,7 @@ class ParameterServer : public Strategy {
   Pace pace() const override {
     return independent_ ? independent_pace(parts_.server(), push_every_, since_push_) : Pace();
   }
-  StrategyTimes times() const override { return times_; }
-  std::int64_t held_bytes() const override;
-  StrategyDescription description() const override { return describe(parts_); }
+  StrategyDescription description() const override;
 
  private:
   void push_pull_step(const StepInfo& info);
@@ -59,7 +54,6 @@ class ParameterServer : public Strategy {
   std::unique_ptr<MetricSync> metrics_;  ///< Null: workers synchronise in every step
   std::int64_t optimizer_steps_ = 0;     ///< Optimizer steps of the servers
   std::int64_t steps_ = 0;
-  StrategyTimes times_;
 };
 
 ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
@@ -83,7 +77,8 @@ void ParameterServer::resume(const Resumption& resumed) {
   steps_ = resumed.steps;
 }
 
-void ParameterServer::vote_to_stop() {
+void ParameterServer::begin_step(bool asks_to_stop) {
+  if (!asks_to_stop) return;
   if (metrics_) {
     metrics_->ask_to_stop();
   } else {
@@ -118,18 +113,18 @@ void ParameterServer::push_pull_step(const StepInfo& info) {
     flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
     if (batches_ > 0) flat.scale(parameter_part(pushed, parts_.model), 1.0F / static_cast<float>(batches_));
   }
-  times_.sent_bytes += push_pull(parts_, {.step = info.step,
-                                          .batches = batches_,
-                                          .learning_rate = info.learning_rate,
-                                          .from = pushed,
-                                          .to = parts_.values});
+  parts_.traffic.sent_bytes += push_pull(parts_, {.step = info.step,
+                                                  .batches = batches_,
+                                                  .learning_rate = info.learning_rate,
+                                                  .from = pushed,
+                                                  .to = parts_.values});
   if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
   batches_ = since_push_ = 0;
 }
 
-StepOutcome ParameterServer::finish_step(const StepInfo& info) {
+/// The servers update the model, with what this worker has made of its gradients.
+StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /*own*/) {
   steps_ = info.step + 1;
-  const std::int64_t begin_ns = trace::now_ns();
   const bool finite = can_be_taken(parts_);
   StepOutcome own = outcome_of_sums(parts_.device.memory(), parts_.gradients, !independent_);
   if (finite) {
@@ -150,16 +145,15 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
   // Of all workers; where they do not wait for each other, of what each pushed last.
   StepOutcome outcome =
       exchanges ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
-  if (exchanges && independent_) count_staleness(times_, outcome);
+  if (exchanges && independent_) count_staleness(parts_.traffic, outcome);
   if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;
     if (!outcome.skipped) ++optimizer_steps_;
   }
-  parts_.device.flat().fill(leading_part(parts_.gradients, parts_.model), 0.0F);
   if (synchronises) {
     outcome = synchronise(parts_, *metrics_, steps_, own, parts_.values);
-    times_.sent_bytes += metrics_->sent_bytes();
+    parts_.traffic.sent_bytes += metrics_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
   }
@@ -167,8 +161,7 @@ StepOutcome ParameterServer::finish_step(const StepInfo& info) {
     outcome.skipped = own.skipped;
     outcome.unrecoverable = own.unrecoverable;
   }
-  if (synchronises || !independent_) ++times_.synchronisations;
-  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
+  if (synchronises || !independent_) ++parts_.traffic.synchronisations;
   return outcome;
 }
 
@@ -190,8 +183,10 @@ StrategyState ParameterServer::state() {
   return state;
 }
 
-std::int64_t ParameterServer::held_bytes() const {
-  return static_cast<std::int64_t>(merged_.size() * sizeof(float));
+StrategyDescription ParameterServer::description() const {
+  StrategyDescription text = describe(parts_);
+  text.held_bytes = static_cast<std::int64_t>(merged_.size() * sizeof(float));
+  return text;
 }
 
 }  // namespace

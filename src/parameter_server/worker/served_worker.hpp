@@ -23,6 +23,7 @@ struct ServedWorker {
   mpi::Watchdog& watchdog;
   const Config& config;
   LossScale& loss_scale;
+  Traffic& traffic;
   Model model;                  ///< A part of `values`
   DeviceSpan<float> values;     ///< Header, statistics, parameters
   DeviceSpan<float> gradients;  ///< Header, step statistics, gradients
@@ -53,9 +54,9 @@ bool can_be_taken(const ServedWorker& worker);
 StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers);
 
 /// Notes what servers said with the answer to a push, where they do not wait for all workers.
-inline void count_staleness(StrategyTimes& times, const StepOutcome& answer) {
-  ++times.stale_pushes;
-  times.staleness += answer.staleness;
+inline void count_staleness(Traffic& traffic, const StepOutcome& answer) {
+  ++traffic.stale_pushes;
+  traffic.staleness += answer.staleness;
 }
 
 struct PushAndPull {

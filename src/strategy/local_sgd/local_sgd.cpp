@@ -36,7 +36,7 @@ LocalSgd::LocalSgd(Parts parts)
       half_wire_(parts_.averaging.exact != nullptr),
       outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
       post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
-      slots_(parts_.optimizer.slots()) {
+      slots_(parts_.update.optimizer().slots()) {
   if (parts_.workers.size() == 1) return;
   for (const OptimizerSlot& slot : slots_)
     slot_means_.push_back(parts_.device.memory().allocate(slot.values.size()));
@@ -53,7 +53,7 @@ bool LocalSgd::together_in(std::int64_t step) const {
 void LocalSgd::start() {
   broadcast(parts_.device, parts_.workers, live());
   outer_.set_anchor(parts_.model.parameters);
-  parts_.steps->step_together(together_in(0));
+  parts_.sums.step_together(together_in(0));
 }
 
 void LocalSgd::resume(const Resumption& resumed) {
@@ -73,62 +73,51 @@ void LocalSgd::resume(const Resumption& resumed) {
   alike_ = one_model || said("alike");
   parameters_alike_ = one_model || said("parameters_alike");
   slots_alike_ = one_model || said("slots_alike");
-  parts_.steps->step_together(together_in(steps_));
-  parts_.steps->resume(resumed);
+  parts_.sums.step_together(together_in(steps_));
+  if (parts_.sums.together()) parts_.update.share(parts_.step_workers);
 }
 
-void LocalSgd::clear_gradients() {
-  parts_.steps->clear_gradients();
-  if (parts_.config.group_all_reduce && metrics_.stop_requested())
-    parts_.steps->vote_to_stop();  // it was cleared, too
-}
-
-void LocalSgd::vote_to_stop() {
-  metrics_.ask_to_stop();
-  if (parts_.config.group_all_reduce) parts_.steps->vote_to_stop();
+/// Workers of a group take steps together: they must learn of a request to stop in one step, through their
+/// gradients.
+void LocalSgd::begin_step(bool asks_to_stop) {
+  if (asks_to_stop) metrics_.ask_to_stop();
+  if (parts_.config.group_all_reduce && (asks_to_stop || metrics_.stop_requested()))
+    parts_.sums.vote_to_stop();
 }
 
 std::vector<StateArray> LocalSgd::live() {
-  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.update.optimizer());
   for (const StateArray& array : outer_.arrays()) arrays.push_back(array);
   return arrays;
 }
 
-StepOutcome LocalSgd::finish_step(const StepInfo& info) {
+StepOutcome LocalSgd::exchange(const StepInfo& info, const StepOutcome& own) {
   const std::int64_t steps = steps_ = info.step + 1;
-  StepInfo read = info;
-  read.outcome_now = true;  // each step's sums are exchanged
-  StepOutcome outcome = parts_.steps->finish_step(read);
   // Steps of all workers together are counted once: in them every worker has the sums of all.
   const bool all_together = all_together_in(info.step);
-  const bool overflowed = outcome.skipped && !std::isfinite(outcome.loss);  // the others' loss is more useful
+  const bool overflowed = own.skipped && !std::isfinite(own.loss);  // the others' loss is more useful
   const bool tells = parts_.speaks && (!all_together || parts_.workers.is_root()) && !overflowed;
-  metrics_.contribute(tells ? outcome : StepOutcome());
+  metrics_.contribute(tells ? own : StepOutcome());
   alike_ = alike_ && all_together;
   parameters_alike_ = parameters_alike_ && all_together;
   slots_alike_ = slots_alike_ && all_together;
+  StepOutcome outcome = own;
   outcome.all_workers = false;
-  const StepOutcome own = outcome;
-  const std::int64_t begin_ns = trace::now_ns();
   const bool due = parts_.period->due(steps);
-  if (due || info.synchronise || stops_after(info, outcome.stop)) {
+  if (due || info.synchronise || stops_after(info, own.stop)) {
     outcome = synchronise(info, due);
   } else {
     outcome.stop = false;
   }
-  if (parts_.config.group_all_reduce && metrics_.stop_requested())
-    parts_.steps->vote_to_stop();  // in the group's next step
   outcome.period = parts_.period->length();
   outcome.skipped = own.skipped;
   outcome.unrecoverable = own.unrecoverable;
   outcome.skipped_by_all = own.skipped && all_together;
-  times_.exposed_comm_ns += trace::now_ns() - begin_ns;
-  parts_.steps->step_together(together_in(steps));
+  parts_.sums.step_together(together_in(steps));
   return outcome;
 }
 
-/// Whether a worker wants to stop, and all have agreed to stop after this step. Workers of a group take steps
-/// together, so they must learn of it in one step: through their gradients.
+/// Whether a worker wants to stop, and all have agreed to stop after this step.
 bool LocalSgd::stops_after(const StepInfo& info, bool group_stops) {
   return (parts_.config.group_all_reduce ? group_stops : metrics_.stop_requested()) &&
          metrics_.stops_after(info, parts_.watchdog);
@@ -142,8 +131,8 @@ StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
     parts_.watchdog.beat("waiting for the other workers", info.step);
     outcome = metrics_.sync(info.step + 1);
   }
-  ++times_.synchronisations;
-  times_.sent_bytes += metrics_.sent_bytes();
+  ++parts_.traffic.synchronisations;
+  parts_.traffic.sent_bytes += metrics_.sent_bytes();
   samples_ += metrics_.samples_since();
   loss_ += metrics_.loss_since();
   if (!averages) return outcome;
@@ -160,7 +149,7 @@ StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
 
 void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
   mpi::all_reduce_now(collectives, values, steps_ - 1);
-  times_.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+  parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }
 
@@ -169,9 +158,9 @@ void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> value
 void LocalSgd::average_values(const Model& model) {
   if (parts_.workers.size() == 1) return;
   KeptValues* const frozen = model.parameters.empty() ? nullptr : &parts_.frozen;
-  KeptValues* const fixed = model.statistics.empty() || !parts_.steps->fixed_statistics()
+  KeptValues* const fixed = model.statistics.empty() || !parts_.update.fixed_statistics()
                                 ? nullptr
-                                : &*parts_.steps->fixed_statistics();
+                                : &*parts_.update.fixed_statistics();
   if (frozen != nullptr) frozen->take(model.parameters);
   if (fixed != nullptr) fixed->take(model.statistics);
   reduce_values(model);
@@ -232,7 +221,7 @@ void LocalSgd::average(const StepInfo& info) {
     for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
   } else if (parts_.config.momentum == LocalMomentum::reset) {
     for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
-    parts_.optimizer.set_steps(0);  // bias corrections begin anew with the moments
+    parts_.update.optimizer().set_steps(0);  // bias corrections begin anew with the moments
   }
 }
 
@@ -252,13 +241,13 @@ StrategyState LocalSgd::state() {
   StrategyState state{.shared = live(),
                       .own = {},
                       .numbers = parts_.period->numbers(),
-                      .optimizer_steps = parts_.optimizer.steps()};
+                      .optimizer_steps = parts_.update.optimizer().steps()};
   state.numbers["samples"] = samples_;
   state.numbers["alike"] = alike_ ? 1.0 : 0.0;
   state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
   state.numbers["slots_alike"] = slots_alike_ ? 1.0 : 0.0;
   state.numbers["loss"] = loss_;
-  state.own = state_arrays(parts_.model, &parts_.optimizer);
+  state.own = state_arrays(parts_.model, &parts_.update.optimizer());
   if (parts_.workers.size() == 1) return state;
   average_slots();  // first, because it uses the consensus array
   const Model model = consensus();
@@ -273,14 +262,6 @@ Alike LocalSgd::alike() const {
   return {.model = alike_ ? parts_.model : parameters, .slots = slots_alike_, .groups = parts_.groups};
 }
 
-StrategyTimes LocalSgd::times() const {
-  StrategyTimes times = parts_.steps->times();
-  times.exposed_comm_ns += times_.exposed_comm_ns;
-  times.sent_bytes += times_.sent_bytes;
-  times.synchronisations = times_.synchronisations;
-  return times;
-}
-
 StrategyDescription LocalSgd::description() const {
   const Reduction& averaging = parts_.averaging;
   const bool statistics = averages_statistics() && !parts_.model.statistics.empty();
@@ -290,15 +271,12 @@ StrategyDescription LocalSgd::description() const {
                 cat("averaging    ", averaging.description, " of parameters",
                     statistics ? " and statistics" : "")}};
   for (const std::string& line : averaging.table) text.lines.push_back(cat("  measured   ", line));
-  if (!parts_.steps->is_alone())
-    for (std::string& line : parts_.steps->description().lines) text.lines.push_back(std::move(line));
-  return text;
-}
-
-std::int64_t LocalSgd::held_bytes() const {
+  if (parts_.step_workers.size() > 1)
+    for (std::string& line : parts_.sums.description()) text.lines.push_back(std::move(line));
   std::size_t floats = all_of(parts_.consensus).size() + outer_.held();
   for (const Storage& mean : slot_means_) floats += mean.size();
-  return static_cast<std::int64_t>(floats * sizeof(float));
+  text.held_bytes = static_cast<std::int64_t>(floats * sizeof(float));
+  return text;
 }
 
 }  // namespace flotilla

@@ -5,11 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "src/strategy/gradient_sums.hpp"
 #include "src/strategy/local_sgd/outer_step.hpp"
 #include "src/strategy/local_sgd/period.hpp"
 #include "src/strategy/metric_sync.hpp"
+#include "src/strategy/model_update.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
-#include "src/strategy/sync_all_reduce.hpp"
 
 namespace flotilla {
 
@@ -22,11 +23,12 @@ class LocalSgd : public Strategy {
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
-    /// Takes the steps, with gradients reduced over the workers that step together.
-    std::unique_ptr<SyncAllReduce> steps;
+    const mpi::Communicator& step_workers;  ///< Those over which `sums` sums: a group, or all
+    GradientSums& sums;                     ///< Over the workers that step together
+    ModelUpdate& update;
     Reduction& averaging;  ///< All-reduce of parameters over all workers
     mpi::Watchdog& watchdog;
-    Optimizer& optimizer;
+    Traffic& traffic;
     Model model;      ///< This worker's; statistics follow the parameters in one array
     Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
@@ -38,20 +40,14 @@ class LocalSgd : public Strategy {
   explicit LocalSgd(Parts parts);
 
   void start() override;
-  DeviceSpan<float> loss_sums() override { return parts_.steps->loss_sums(); }
-  void clear_gradients() override;
-  void end_micro_step(std::int64_t micro_step) override { parts_.steps->end_micro_step(micro_step); }
-  void vote_to_stop() override;
-  void gradient_ready(std::int64_t begin) override { parts_.steps->gradient_ready(begin); }
-  StepOutcome finish_step(const StepInfo& info) override;
+  void begin_step(bool asks_to_stop) override;
+  StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override;
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
   void resume(const Resumption& resumed) override;
   Alike alike() const override;
   Pace pace() const override { return {.most_steps_apart = parts_.period->length()}; }
-  StrategyTimes times() const override;
-  std::int64_t held_bytes() const override;
   StrategyDescription description() const override;
 
  private:
@@ -82,7 +78,6 @@ class LocalSgd : public Strategy {
   bool parameters_alike_ = true;
   bool slots_alike_ = true;          ///< All workers hold equal slots of the optimizer
   std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
-  StrategyTimes times_;
 };
 
 }  // namespace flotilla

@@ -151,7 +151,7 @@ TEST(EmulatedStraggler, IsFoundInATraining) {
     StepTimes total;
     for (int i = 1; i <= 20; ++i) {
       run.step();
-      total.wait_ns = run.parts.sync.times().exposed_comm_ns;
+      total.wait_ns = run.trainer.times().exposed_comm_ns();
       total[Phase::pause] = run.trainer.times().pause_ns;
       total[Phase::compute] = run.trainer.times().forward_ns + run.trainer.times().backward_ns;
       log.after_step(i, total);
@@ -175,8 +175,7 @@ TEST(RunParts, CountsTheWaitOfSynchronisedBatchNormAsCommunication) {
   const std::int64_t exchange_ns = run.parts.machine.exchange->waited_ns();
 
   EXPECT_GT(exchange_ns, 0);
-  EXPECT_EQ(run.parts.sync.times().exposed_comm_ns,
-            run.parts.sync.strategy->times().exposed_comm_ns + exchange_ns);
+  EXPECT_EQ(run.trainer.times().exposed_comm_ns(), run.trainer.times().sums_ns + exchange_ns);
 }
 
 TEST(EmulatedStraggler, PausesInEverySoManySteps) {

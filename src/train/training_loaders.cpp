@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/re_estimate.hpp"
+#include "src/train/training_loaders.hpp"
+
+#include <algorithm>
+#include <utility>
 
 #include "kernels/host_staging.hpp"
 #include "src/optim/parameter_patterns.hpp"
@@ -7,6 +10,36 @@
 #include "src/strategy/kept_values.hpp"
 
 namespace flotilla {
+
+TrainingLoaders::TrainingLoaders(RunParts& run, LoaderOptions loading)
+    : run_(run),
+      loading_(std::move(loading)),
+      sampler_(static_cast<std::uint64_t>(run.config.run.seed), run.data.sharding) {}
+
+std::unique_ptr<Loader> TrainingLoaders::of_steps(const Position& position) const {
+  LoaderOptions options = loading_;
+  options.mixup = run_.config.train.mixup;
+  options.cutmix = run_.config.train.cutmix;
+  options.reader = {.number = run_.machine.host.rank(), .count = run_.machine.host.size()};
+  return make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(), position,
+                              loading_for(*run_.machine.device, options));
+}
+
+LoaderOptions TrainingLoaders::beside_steps() const {
+  LoaderOptions options = loading_;
+  options.prefetch = std::min<std::int64_t>(options.prefetch, 2);
+  options.sink = {};
+  return options;
+}
+
+void TrainingLoaders::estimate_statistics(const Position& position, const Model& model) const {
+  const bool own = model.parameters.address() == run_.model.weights.parameters.address();
+  const LocalSgdConfig* local = run_.config.local_sgd();
+  if (local == nullptr || local->statistics != LocalStatistics::re_estimate || own) return;
+  const auto loader = make_training_loader(*run_.data.training, sampler_, run_.machine.workers.rank(),
+                                           position, loading_for(*run_.machine.device, beside_steps()));
+  re_estimate_statistics(run_, model, *loader, local->estimate_batches);
+}
 
 void re_estimate_statistics(RunParts& run, const Model& model, Loader& loader, std::int64_t batches) {
   FlatMath& flat = run.machine.device->flat();

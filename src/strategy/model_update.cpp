@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/strategy/model_update.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "models/layer.hpp"
+#include "src/strategy/buckets.hpp"
+#include "src/strategy/overflow.hpp"
+
+namespace flotilla {
+
+ModelUpdate::ModelUpdate(Parts parts)
+    : parts_(std::move(parts)),
+      statistics_decay_(statistics_decay(parts_.micro_steps)),
+      late_(parts_.device) {
+  if (parts_.average_decay > 0.0) average_.emplace(parts_.device, parts_.model, parts_.average_decay);
+  if (parts_.overflow_guard != nullptr)
+    statistics_before_ = parts_.device.memory().allocate(parts_.model.statistics.size());
+}
+
+bool ModelUpdate::find_overflow(double learning_rate, std::int64_t summands) {
+  summands_ = summands;
+  scale_ = 1.0 / (static_cast<double>(summands) * double{parts_.loss_scale.scale()});
+  if (parts_.overflow_guard == nullptr)
+    return !can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+  guarded_ = parts_.overflow_guard->check(parts_.gradients, static_cast<float>(learning_rate),
+                                          static_cast<double>(summands),
+                                          parts_.gradients.subspan(header_report, report_floats));
+  return false;
+}
+
+StepOutcome ModelUpdate::outcome(bool now) {
+  std::array<float, header_floats> sums{};
+  const auto all = parts_.gradients.subspan(0, sums.size());
+  if (now) {
+    late_.forget();
+    parts_.device.memory().download(all, sums);
+  } else {
+    late_.exchange(all, sums);
+  }
+  const double samples = std::max(1.0F, sums[sum_samples]);
+  StepOutcome found{.loss = sums[sum_loss] / samples,
+                    .accuracy_top1 = sums[sum_top1] / samples,
+                    .accuracy_top5 = sums[sum_top5] / samples,
+                    .stop = sums[header_stop] > 0.0F,
+                    .samples = sums[sum_samples],
+                    .late = !now};
+  if (guarded_ != nullptr) {
+    const auto report = std::span<const float>(sums).subspan(header_report, report_floats);
+    not_taken_ = adopt_device_result(report, parts_.loss_scale, found);
+  }
+  return found;
+}
+
+void ModelUpdate::clip() {
+  if (parts_.clip_norm <= 0.0) return;
+  scale_ *= clip_factor(parts_.device.flat(), parameter_part(parts_.gradients, parts_.model), scale_,
+                        parts_.clip_norm);
+}
+
+/// running ← μᵏ · running + mean over the workers of Σ μᵏ⁻ⁱ (1 − μ) · batch of micro-step i, the k
+/// micro-steps' sum being what the step statistics hold. Of shards: μ · running + (1 − μ) · mean over them.
+void ModelUpdate::update_statistics() {
+  const auto running = parts_.model.statistics;
+  if (running.empty()) return;
+  const auto step = statistics_part(parts_.gradients, parts_.model);
+  FlatMath& flat = parts_.device.flat();
+  std::optional<KeptValues>& fixed = parts_.fixed_statistics;
+  if (guarded_ != nullptr) flat.copy(running, statistics_before_.span());
+  if (fixed) fixed->take(running);
+  flat.scale(running, statistics_decay_);
+  flat.axpy(1.0F / static_cast<float>(summands_), step, running);
+  if (fixed) fixed->put_back(running);
+  if (guarded_ != nullptr) parts_.overflow_guard->restore(statistics_before_.span(), running);
+}
+
+/// With a guard the host queues the update without knowing whether the step is taken.
+void ModelUpdate::apply(double learning_rate) {
+  update_statistics();
+  const auto gradients = parameter_part(parts_.gradients, parts_.model);
+  if (guarded_ == nullptr) {
+    parts_.optimizer.step(parts_.model.parameters, gradients, learning_rate, scale_, half_copy());
+    return;
+  }
+  parts_.optimizer.step(parts_.model.parameters, gradients, guarded_, half_copy());
+  parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
+}
+
+/// What the optimizer writes beside the parameters.
+HalfCopy ModelUpdate::half_copy() {
+  return parts_.halves == nullptr ? HalfCopy{} : parts_.halves->target(parts_.model.parameters);
+}
+
+void ModelUpdate::follow(bool overflowed, StepOutcome& outcome) {
+  if (guarded_ == nullptr) update_loss_scale(!overflowed, parts_.loss_scale, outcome);
+}
+
+void ModelUpdate::average_weights() {
+  if (average_) average_->update(parts_.model);
+  if (parts_.halves != nullptr) parts_.halves->keep();
+}
+
+void ModelUpdate::begin() {
+  if (parts_.overflow_guard != nullptr)
+    parts_.overflow_guard->begin(parts_.loss_scale.now(), parts_.optimizer.steps());
+}
+
+void ModelUpdate::share(const mpi::Communicator& workers) {
+  LossScale::State state = parts_.loss_scale.state();
+  workers.broadcast(std::span<double>(state));
+  parts_.loss_scale.set_state(state);
+  std::int64_t optimizer_steps = parts_.optimizer.steps();
+  workers.broadcast(std::span(&optimizer_steps, 1));
+  parts_.optimizer.set_steps(optimizer_steps);
+  begin();
+}
+
+std::vector<StateArray> ModelUpdate::arrays() {
+  if (parts_.halves != nullptr) parts_.halves->expire();
+  std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.optimizer);
+  if (average_)
+    for (StateArray& array : average_->arrays()) arrays.push_back(std::move(array));
+  return arrays;
+}
+
+std::map<std::string, double> ModelUpdate::numbers() const {
+  return average_ ? average_->numbers() : std::map<std::string, double>{};
+}
+
+void ModelUpdate::set_numbers(const std::map<std::string, double>& saved) {
+  if (average_) average_->set_numbers(saved);
+}
+
+}  // namespace flotilla

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/half_parameters.hpp"
+#include "mpi/core/communicator.hpp"
+#include "src/optim/loss_scale.hpp"
+#include "src/optim/optimizer.hpp"
+#include "src/strategy/delayed_metrics.hpp"
+#include "src/strategy/kept_values.hpp"
+#include "src/strategy/strategy.hpp"
+#include "src/strategy/weight_average.hpp"
+
+namespace flotilla {
+
+/// A worker's update of its model with the sums in its gradient array. In each step, in this order:
+/// find_overflow, outcome, and unless the step is skipped clip and apply; then follow and average.
+class ModelUpdate {
+ public:
+  struct Parts {
+    Device& device;
+    Optimizer& optimizer;
+    LossScale& loss_scale;
+    Model model;                   ///< This worker's
+    DeviceSpan<float> gradients;   ///< Header, step statistics, gradients (buckets.hpp)
+    std::int64_t micro_steps = 1;  ///< Whose statistics add up in the step statistics; of shards 1
+    double clip_norm = 0.0;        ///< Of the averaged gradient; 0: none
+    std::optional<KeptValues> fixed_statistics{};  ///< Statistics that steps leave alone
+    /// Decides on the device whether a step is taken; null: the host does
+    OverflowGuard* overflow_guard = nullptr;
+    /// Halves of the parameters, which steps write too; null: none. Only where nothing else than steps and
+    /// what fills arrays() writes the parameters.
+    HalfParameters* halves = nullptr;
+    double average_decay = 0.0;  ///< Of the average of the weights; 0: none is kept
+  };
+  explicit ModelUpdate(Parts parts);
+
+  /// Whether the host finds that the gradients overflowed, so that the step must be skipped. With an overflow
+  /// guard the device decides: false, and apply() changes nothing where it finds that.
+  /// @param summands GradientSums::summands()
+  bool find_overflow(double learning_rate, std::int64_t summands);
+  /// Loss and accuracies from the sums. @param now those of this step, for which the host waits; else those
+  /// of the step before
+  StepOutcome outcome(bool now);
+  /// Scales the gradients in apply() so that the norm of their mean is at most Parts::clip_norm.
+  void clip();
+  /// Moves statistics and parameters: the optimizer's step.
+  void apply(double learning_rate);
+  /// Adapts the loss scale, and records in the outcome whether the step was skipped.
+  void follow(bool overflowed, StepOutcome& outcome);
+  /// Takes the weights into their average.
+  void average_weights();
+
+  /// After start() and where a run resumes: the guard on the device begins with the state of the host.
+  void begin();
+  /// Collective over `workers`: all get worker 0's loss scale and number of optimizer steps. Workers that
+  /// held scales and counts of their own may have to share them now.
+  void share(const mpi::Communicator& workers);
+  /// The arrays for the values of a checkpoint. Values may be loaded into them.
+  std::vector<StateArray> arrays();
+  std::map<std::string, double> numbers() const;  ///< Of the average, for StrategyState::numbers
+  void set_numbers(const std::map<std::string, double>& saved);
+  /// The average of the model over the steps, valid until the next one; empty spans: none is kept.
+  Model average() { return average_ ? average_->model() : Model{}; }
+  std::int64_t held_bytes() const { return average_ ? average_->bytes() : 0; }  ///< Memory of the average
+  std::optional<KeptValues>& fixed_statistics() { return parts_.fixed_statistics; }
+  Optimizer& optimizer() const { return parts_.optimizer; }
+
+ private:
+  HalfCopy half_copy();
+  void update_statistics();
+
+  Parts parts_;
+  float statistics_decay_;  ///< Of the running statistics in a step
+  DelayedMetrics late_;
+  std::optional<WeightAverage> average_;    ///< Of the weights, with Parts::average_decay
+  Storage statistics_before_;               ///< With an overflow guard: of the step that it may undo
+  const UpdateNumbers* guarded_ = nullptr;  ///< Numbers of the guard for this step; null: there is no guard
+  std::int64_t not_taken_ =
+      0;  ///< Steps of the guard's last report that the optimizer counted, and the device skipped
+  std::int64_t summands_ = 1;
+  double scale_ = 1.0;  ///< From the summed gradient to the one that the optimizer takes
+};
+
+}  // namespace flotilla

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/checkpoints.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/error.hpp"
+#include "kernels/trace.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/state_json.hpp"
+#include "src/observe/stopwatch.hpp"
+#include "src/train/beginning.hpp"
+
+namespace flotilla {
+
+Checkpoints::Checkpoints(Parts parts) : parts_(std::move(parts)), last_step_(parts_.state.step) {
+  for (const StateArray& array : parts_.run.sync.strategy->live())
+    saved_floats_ += static_cast<std::int64_t>(array.values.size());
+}
+
+void Checkpoints::begin() {
+  const double every_s = parts_.run.config.checkpoint.every_s;
+  if (every_s > 0.0) clock_.emplace(every_s, parts_.state.step, trace::now_ns());
+}
+
+bool Checkpoints::is_planned(std::int64_t step) const {
+  const std::int64_t every = parts_.run.config.checkpoint.every;
+  return every > 0 && step % every == 0;
+}
+
+bool Checkpoints::plan_question() {
+  asks_clock_ =
+      clock_ && clock_->asks_after(parts_.state.step + 1) && parts_.run.sync.strategy->pace().may_synchronise;
+  return asks_clock_;
+}
+
+bool Checkpoints::is_due() {
+  const std::int64_t step = parts_.state.step;
+  if (asks_clock_) {
+    parts_.run.machine.watchdog.beat("asking whether to save", step);
+    if (clock_->ask(parts_.run.machine.workers, step, trace::now_ns())) return true;
+  }
+  return is_planned(step) || parts_.validations.improved();
+}
+
+double Checkpoints::expected_s() const {
+  const double longest_s = seconds(longest_ns_) + parts_.saves.longest_write_s();
+  return longest_s > 0.0 ? longest_s : static_cast<double>(saved_floats_) * sizeof(float) / 100e6;
+}
+
+std::int64_t Checkpoints::expected_after_next_step(const Position& next) const {
+  const std::int64_t step = parts_.state.step + 1;
+  const Validations& validations = parts_.validations;
+  return (is_planned(step) || (clock_ && clock_->asks_after(step)) ? 1 : 0) +
+         (validations.keeps_best() && validations.is_due(next) ? 1 : 0);
+}
+
+void Checkpoints::save_again() {
+  last_step_ = -1;
+  save();
+}
+
+void Checkpoints::save() {
+  RunParts& run = parts_.run;
+  const std::int64_t step = parts_.state.step;
+  if (last_step_ == step && step > 0) return;
+  const trace::Span span("checkpoint");
+  const std::int64_t begin_ns = trace::now_ns();
+  const Stopwatch whole(parts_.state.times.saving_ns);
+  parts_.saves.wait_until_read(step);
+  run.machine.watchdog.beat("saving", step);
+  parts_.checks.check_agreement();
+  CheckpointState saved = counters();
+  const std::string failure = save_rows(saved);
+  const StrategyState state = run.sync.strategy->state();
+  parts_.loaders.estimate_statistics(parts_.state.position, {state.shared[0].values, state.shared[1].values});
+  parts_.checks.check_finite(state);
+  last_step_ = step;
+  const BestValidation& best = parts_.validations.best();
+  saved.optimizer_step = state.optimizer_steps;
+  saved.numbers = best.numbers();
+  if (run.config.train.seconds > 0.0) saved.numbers[trained_seconds] = parts_.state.trained_s();
+  parts_.validations.saved();
+  // All workers save or none does: they exchange what became of their parts.
+  if (failure.empty()) {
+    parts_.saves.start(saved, state, parts_.validations.keeps_best() ? best.step() : -1);
+  } else {
+    parts_.saves.give_up(step, failure);
+  }
+  if (clock_) clock_->saved(begin_ns);
+  parts_.state.times.stall_ns = parts_.saves.stall_ns();
+  longest_ns_ = std::max(longest_ns_, trace::now_ns() - begin_ns);
+}
+
+/// Where the training is, and what it depends on.
+CheckpointState Checkpoints::counters() const {
+  const RunParts& run = parts_.run;
+  CheckpointState state{
+      .step = parts_.state.step,
+      .position = parts_.state.position,
+      .samples = parts_.state.samples,
+      .seed = run.config.run.seed,
+      .optimizer_step = 0,
+      .deck = run.config.resolved_text,
+      .versions = {{"flotilla", parts_.build}, {"device", run.machine.device->info().description}},
+      .choices = run.sync.choices,
+      .training_samples = run.data.training->size()};
+  for (const auto* texts : {&run.data.identities, &parts_.changes})
+    state.choices.insert(texts->begin(), texts->end());
+  if (const std::string names = text_of_class_names(run.data.class_names); !names.empty())
+    state.choices["data.class_names"] = names;
+  return state;
+}
+
+/// Collective. The servers' parts of a checkpoint, before any worker goes on: their rows and the optimizer's
+/// state are of one moment. @returns why the checkpoint cannot be written, equal on all workers; empty: it
+/// can
+std::string Checkpoints::save_rows(CheckpointState& state) {
+  const Machine& machine = parts_.run.machine;
+  std::string failure;
+  if (!parts_.run.sync.embeddings || !parts_.saves.keeps_consensus()) return failure;
+  machine.watchdog.beat("waiting for the servers to save", state.step);
+  if (machine.workers.is_root()) {
+    try {
+      state.server_parts = save_rows_of_servers(state);
+    } catch (const UserError& error) {
+      failure = error.what();
+    }
+  }
+  machine.workers.broadcast(failure);
+  return failure;
+}
+
+/// On worker 0. @throws UserError if one of the servers failed; none has left a part then.
+std::vector<CheckpointPart> Checkpoints::save_rows_of_servers(const CheckpointState& state) {
+  ServerLink& servers = *parts_.run.machine.servers;
+  const CheckpointFolder folder(parts_.run.config.run.output + "/checkpoints");
+  try {
+    folder.make_parts(state.step);
+    std::vector<std::string> paths;
+    for (int i = 0; i < servers.roles().table().count(mpi::Role::server); ++i)
+      paths.push_back(folder.server_part_path(state.step, i));
+    return servers.save_rows(paths, state);
+  } catch (const UserError&) {
+    folder.remove_orphaned_parts(state.step);
+    throw;
+  }
+}
+
+}  // namespace flotilla

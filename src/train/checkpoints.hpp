@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/train/model_checks.hpp"
+#include "src/train/run_parts.hpp"
+#include "src/train/save_clock.hpp"
+#include "src/train/saves.hpp"
+#include "src/train/training_loaders.hpp"
+#include "src/train/training_state.hpp"
+#include "src/train/validations.hpp"
+
+namespace flotilla {
+
+/// When a training is saved, and what of it.
+class Checkpoints {
+ public:
+  struct Parts {
+    RunParts& run;
+    Saves& saves;
+    ModelChecks& checks;
+    Validations& validations;
+    const TrainingLoaders& loaders;
+    TrainingState& state;
+    std::string build;                           ///< For the versions in checkpoints
+    std::map<std::string, std::string> changes;  ///< Continuation::changes
+  };
+  explicit Checkpoints(Parts parts);
+
+  void begin();  ///< Before the first step of a run: the time of checkpoint.every_s counts from now on.
+  /// Whether checkpoint.every asks for a save after that step.
+  bool is_planned(std::int64_t step) const;
+  /// Before a step: whether the workers synchronise after it to ask whether it is time to save. Equal on all.
+  bool plan_question();
+  /// Collective after a step, where the workers have synchronised to ask: whether to save now.
+  bool is_due();
+  /// Collective. Saves, unless this step was saved before.
+  void save();
+  void save_again();  ///< Collective. Saves although this step was saved before: with the best validation.
+  /// Seconds that a save takes: the longest so far, or as a disk of 100 MB/s would take.
+  double expected_s() const;
+  /// Saves after the next step, and after that one where `next` is a position that is validated.
+  std::int64_t expected_after_next_step(const Position& next) const;
+
+ private:
+  CheckpointState counters() const;
+  std::string save_rows(CheckpointState& state);
+  std::vector<CheckpointPart> save_rows_of_servers(const CheckpointState& state);
+
+  Parts parts_;
+  std::int64_t saved_floats_ = 0;   ///< In a checkpoint, without rows
+  std::optional<SaveClock> clock_;  ///< Of a run, with checkpoint.every_s
+  bool asks_clock_ = false;         ///< After the last step
+  std::int64_t last_step_;          ///< The last that was saved
+  std::int64_t longest_ns_ = 0;     ///< Of the training thread
+};
+
+}  // namespace flotilla

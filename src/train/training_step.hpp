@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/job/failure.hpp"
+#include "src/optim/schedule.hpp"
+#include "src/train/monitor/click_log.hpp"
+#include "src/train/monitor/replaced_samples.hpp"
+#include "src/train/run_parts.hpp"
+#include "src/train/saves.hpp"
+#include "src/train/training_state.hpp"
+
+namespace flotilla {
+
+/// What is decided about a step before it begins.
+struct StepPlan {
+  bool asks_to_stop = false;  ///< This worker was asked to stop after the step
+  bool synchronise = false;   ///< All workers do something together after the step; equal on all of them
+};
+
+/// One optimizer step of one worker.
+class TrainingStep {
+ public:
+  /// All arguments must outlive this. @param saves must not read the weights any more when they change
+  TrainingStep(RunParts& run, FailureHandler& failure, Saves& saves, const Sampler& sampler,
+               TrainingState& state);
+
+  /// Collective as the strategy is. Takes the step that follows the state, and advances this.
+  StepOutcome take(Loader& loader, const StepPlan& plan);
+  ClickLog* clicks() { return clicks_ ? &*clicks_ : nullptr; }  ///< Null: the model predicts no clicks
+  ReplacedSamples& replaced() { return replaced_; }
+
+ private:
+  void begin(const StepPlan& plan);
+  const Batch& take_batch(Loader& loader);
+  void forward(const Batch& batch, std::int64_t micro_step);
+  void backward(const Batch& batch, std::int64_t micro_step, std::int64_t computed_before_ns);
+  void push_rows(const Batch& batch, Loader& loader);
+  void wait_for_save();
+  StepInfo info(const Position& next, const StepPlan& plan) const;
+  bool outcome_now(const StepInfo& info) const;
+  bool find_overflow(const StepInfo& info);
+  void log_clicks(const Batch& batch);
+  void pause_if_emulated(std::int64_t compute_ns);
+  void count(const Loader& loader, const Position& next);
+
+  RunParts& run_;
+  FailureHandler& failure_;
+  Saves& saves_;
+  const Sampler& sampler_;
+  TrainingState& state_;
+  Schedule schedule_;
+  double total_epochs_;                          ///< Over which learning rates decay
+  const Batch* ahead_ = nullptr;                 ///< Taken for the next step; null: not yet
+  std::optional<HostStaging> gradient_staging_;  ///< For the gradient of the input, with embeddings
+  std::optional<ClickLog> clicks_;
+  std::vector<float> logits_;  ///< For clicks_
+  ReplacedSamples replaced_;
+};
+
+}  // namespace flotilla
