@@ -55,6 +55,72 @@ std::string waits_in() {
   return text;
 }
 
+/// The time at which a job that was asked to stop must have done so.
+class Deadline {
+ public:
+  // Called by the training thread.
+  void set(double seconds) {
+    const double granted = seconds + postponed_s_;
+    granted_s_.store(granted, std::memory_order_relaxed);
+    at_s_.store(now_s() + granted, std::memory_order_release);
+  }
+  void postpone(double seconds) {
+    postponed_s_ += seconds;
+    if (at_s_.load(std::memory_order_relaxed) > 0)
+      set(granted_s_.load(std::memory_order_relaxed) + seconds - postponed_s_);
+  }
+  void clear() {
+    postponed_s_ = 0;
+    at_s_.store(0, std::memory_order_release);
+  }
+
+  // Called by the watchdog's thread. Meanwhile the training thread may set or clear the deadline.
+  double at_s() const { return at_s_.load(std::memory_order_acquire); }  ///< By now_s(); 0: there is none
+  double granted_s() const { return granted_s_.load(std::memory_order_relaxed); }
+  /// Grants the time again from `now` on, unless the deadline is another than `at_s` by now.
+  void extend(double at_s, double now) { at_s_.compare_exchange_strong(at_s, now + granted_s()); }
+
+ private:
+  std::atomic<double> at_s_{0};
+  std::atomic<double> granted_s_{0};
+  double postponed_s_ = 0;  ///< Of the training thread
+};
+
+/// Functions by which other parts answer the watchdog's thread. None is called any more once set() has
+/// replaced it.
+class Hooks {
+ public:
+  template <class Function>
+  void set(Function Hooks::*hook, Function function) {
+    const std::lock_guard lock(mutex_);
+    this->*hook = std::move(function);
+  }
+  /// What the hook returns; an empty value where it is not set.
+  template <class Answer>
+  Answer ask(std::function<Answer()> Hooks::*hook) {
+    const std::lock_guard lock(mutex_);
+    return this->*hook ? (this->*hook)() : Answer();
+  }
+  /// Whether a request to end has arrived that was not handled yet.
+  bool asked_to_end() {
+    const std::lock_guard lock(mutex_);
+    return on_loss && asked();
+  }
+  std::function<void(const std::string&)> take_on_loss() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(on_loss, nullptr);
+  }
+
+  std::function<std::vector<int>()> missing;  ///< Ranks that have not arrived where this one waits
+  std::function<bool()> asked;
+  std::function<void(const std::string&)> on_loss;  ///< Empty once it was called
+  std::function<bool()> failure_reported;
+  std::function<std::string()> failure;  ///< An asynchronous error; empty: none
+
+ private:
+  std::mutex mutex_;
+};
+
 }  // namespace
 
 struct Watchdog::Impl {
@@ -68,18 +134,12 @@ struct Watchdog::Impl {
 
   // Written by the training thread.
   ThreadActivity progress;
-  std::atomic<double> deadline_s{0};  // by now_s(); 0: none
-  std::atomic<double> granted_s{0};
-  double postponed_s = 0;  // of the training thread
+  Deadline deadline;
 
+  Hooks hooks;
   std::mutex mutex;
   std::condition_variable wake;
-  bool stop = false;                                // under mutex
-  std::function<std::vector<int>()> missing;        // under mutex
-  std::function<bool()> asked_to_end;               // under mutex
-  std::function<void(const std::string&)> on_loss;  // under mutex; empty once it was called
-  std::function<bool()> failure_reported;           // under mutex
-  std::function<std::string()> failure;             // under mutex
+  bool stop = false;  // under mutex
   std::atomic<bool> orphaned{false};
   std::thread thread;
 
@@ -115,8 +175,8 @@ struct Watchdog::Impl {
       watched_s += looked_away_s;
       if (limit_s > 0 && now - looked_s > std::max(1.0, limit_s)) woke_s = now;
       looked_s = now;
-      if (now - woke_s < recently_s && given_up()) _exit(exit_library_error);
-      if (const std::string wrong = failed(); !wrong.empty())
+      if (now - woke_s < recently_s && hooks.ask(&Hooks::failure_reported)) _exit(exit_library_error);
+      if (const std::string wrong = hooks.ask(&Hooks::failure); !wrong.empty())
         return end_job(cat(wrong, "; ", presence(true).text()));
       const std::uint64_t beat = progress.beats();
       const bool moved = progress.worked() || beat != seen;
@@ -139,14 +199,12 @@ struct Watchdog::Impl {
         return end_job(
             cat("nothing has moved for ", limit_s, " s (run.watchdog_s): ", presence(true).text()));
       }
-      if (asked()) look_for_lost_ranks(beat);
-      double deadline = deadline_s.load(std::memory_order_acquire);
-      if (deadline > 0 && now > deadline) {
-        const double granted = granted_s.load(std::memory_order_relaxed);
-        // The training thread may have cleared it meanwhile.
+      if (hooks.asked_to_end()) look_for_lost_ranks(beat);
+      if (const double at_s = deadline.at_s(); at_s > 0 && now > at_s) {
+        const double granted = deadline.granted_s();
         if (files_go_on()) {
-          deadline_s.compare_exchange_strong(deadline, now + granted);
-        } else if (deadline_s.load(std::memory_order_acquire) == deadline) {
+          deadline.extend(at_s, now);
+        } else if (deadline.at_s() == at_s) {
           return end_job(cat("asked to stop, but not there after ", granted, " s: ", presence(true).text(),
                              "; leaving without saving"));
         }
@@ -180,36 +238,10 @@ struct Watchdog::Impl {
     return go_on;
   }
 
-  /// The ranks that have not arrived where this one waits, as far as it can see.
-  std::vector<int> find_missing() {
-    const std::lock_guard lock(mutex);
-    return missing ? missing() : std::vector<int>();
-  }
-
-  /// Whether a request to end has arrived that was not handled yet.
-  bool asked() {
-    const std::lock_guard lock(mutex);
-    return on_loss && asked_to_end();
-  }
-
-  bool given_up() {
-    const std::lock_guard lock(mutex);
-    return failure_reported && failure_reported();
-  }
-
-  std::string failed() {
-    const std::lock_guard lock(mutex);
-    return failure ? failure() : std::string();
-  }
-
   /// A process that progresses is not ended here: it stops in order.
   void look_for_lost_ranks(std::uint64_t beat) {
     if (sleep(quiet_before_asking_s) || progress.beats() != beat) return;
-    std::function<void(const std::string&)> say;
-    {
-      const std::lock_guard lock(mutex);
-      say.swap(on_loss);
-    }
+    const std::function<void(const std::string&)> say = hooks.take_on_loss();
     const Presence here = presence(true);
     with_roll_call([&](RollCall& call) {
       call.ask(here, before_kill_limit_s);
@@ -230,7 +262,7 @@ struct Watchdog::Impl {
     bool ends = false;
     for (double left_s = seconds; !ends && left_s > 0; left_s -= look_for_requests_s) {
       ends = sleep(std::min(left_s, look_for_requests_s));
-      if (asked()) break;
+      if (hooks.asked_to_end()) break;
     }
     return ends;
   }
@@ -239,7 +271,7 @@ struct Watchdog::Impl {
     if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
     leave_within(on_hang_limit_s, exit_library_error);
     const Presence here = presence(true);
-    const std::vector<int> not_arrived = find_missing();
+    const std::vector<int> not_arrived = hooks.ask(&Hooks::missing);
     std::string details = not_there(not_arrived);
     with_roll_call([&](RollCall& call) {
       call.ask(here, roll_call_limit_s);
@@ -291,14 +323,12 @@ void Watchdog::stop() {
 }
 
 void Watchdog::report_lost_ranks(std::function<bool()> asked, std::function<void(const std::string&)> say) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->asked_to_end = std::move(asked);
-  impl_->on_loss = std::move(say);
+  impl_->hooks.set(&Hooks::asked, std::move(asked));
+  impl_->hooks.set(&Hooks::on_loss, std::move(say));
 }
 
 void Watchdog::leave_when_reported(std::function<bool()> reported) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->failure_reported = std::move(reported);
+  impl_->hooks.set(&Hooks::failure_reported, std::move(reported));
 }
 
 void Watchdog::beat(const char* what, std::int64_t step, std::int64_t index) {
@@ -310,20 +340,15 @@ void Watchdog::beat_at_disk() {
 }
 
 void Watchdog::set_deadline(double seconds) {
-  const double granted = seconds + impl_->postponed_s;
-  impl_->granted_s.store(granted, std::memory_order_relaxed);
-  impl_->deadline_s.store(now_s() + granted, std::memory_order_release);
+  impl_->deadline.set(seconds);
 }
 
 void Watchdog::postpone_deadline(double seconds) {
-  impl_->postponed_s += seconds;
-  if (impl_->deadline_s.load(std::memory_order_relaxed) > 0)
-    set_deadline(impl_->granted_s.load(std::memory_order_relaxed) + seconds - impl_->postponed_s);
+  impl_->deadline.postpone(seconds);
 }
 
 void Watchdog::clear_deadline() {
-  impl_->postponed_s = 0;
-  impl_->deadline_s.store(0, std::memory_order_release);
+  impl_->deadline.clear();
 }
 
 Activity Watchdog::activity() const {
@@ -349,26 +374,22 @@ void CpuProgressScope::next(const char* what) {
 }
 
 MissingRanks::MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find) : watchdog_(watchdog) {
-  const std::lock_guard lock(watchdog_.impl_->mutex);
-  watchdog_.impl_->missing = std::move(find);
+  watchdog_.impl_->hooks.set(&Hooks::missing, std::move(find));
 }
 
 MissingRanks::~MissingRanks() {
   // While an exception is being thrown as well: what `find` looks at goes.
-  const std::lock_guard lock(watchdog_.impl_->mutex);
-  watchdog_.impl_->missing = nullptr;
+  watchdog_.impl_->hooks.set(&Hooks::missing, {});
 }
 
 AsyncErrorMonitor::AsyncErrorMonitor(Watchdog& watchdog, std::function<std::string()> find)
     : watchdog_(watchdog) {
-  const std::lock_guard lock(watchdog_.impl_->mutex);
-  watchdog_.impl_->failure = std::move(find);
+  watchdog_.impl_->hooks.set(&Hooks::failure, std::move(find));
 }
 
 AsyncErrorMonitor::~AsyncErrorMonitor() {
   // While an exception is being thrown as well: what `find` looks at goes.
-  const std::lock_guard lock(watchdog_.impl_->mutex);
-  watchdog_.impl_->failure = nullptr;
+  watchdog_.impl_->hooks.set(&Hooks::failure, {});
 }
 
 }  // namespace flotilla::mpi

@@ -107,8 +107,11 @@ class DeviceBench {
 
   void measure(const Way& way, const std::function<void(const mpi::AllReduceBenchRow&)>& on_row) const {
     const auto lanes = static_cast<std::size_t>(way.communicators);
-    AllReducePlan plan = plan_all_reduce(way.reduction, places_, device_.info().shares_host_memory, "", lanes,
-                                         mpi::SumOrder::any, no_nccl_, way.communicators);
+    AllReducePlan plan = plan_all_reduce(way.reduction, {.places = places_,
+                                                         .shares_memory = device_.info().shares_host_memory,
+                                                         .buckets = lanes,
+                                                         .no_nccl = no_nccl_,
+                                                         .communicators = way.communicators});
     const std::size_t most = arguments_.max_bytes / sizeof(float);
     fit_to_shared_memory(plan, false, most, world_);
     const ReducedArray array(device_, most, plan, host_);

@@ -169,7 +169,7 @@ class StepTable {
 
 int bench_worker(const BenchStepArguments& arguments, const Config& config, const mpi::Communicator& world,
                  ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
-  RunParts run(config, world, failure, watchdog, {}, {}, servers);
+  RunParts run(config, {world, servers, failure, watchdog}, {});
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;

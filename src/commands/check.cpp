@@ -169,8 +169,8 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   std::vector<std::string> notes = deck.notes;
   refuse_used_folder(config, world);
   const std::optional<LoadedCheckpoint> found = find_beginning(config, world, watchdog, notes);
-  RunParts run(config, world, failure, watchdog,
-               found ? found->state.choices : std::map<std::string, std::string>{}, {}, servers);
+  RunParts run(config, {world, servers, failure, watchdog},
+               found ? found->state.choices : std::map<std::string, std::string>{});
   StartValues values = restore_or_load(found, run, notes);
   const CheckpointState begin_state = found ? found->state : CheckpointState();
   Reporter reporter({.folder = "", .rank = world.rank()});
@@ -183,9 +183,12 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   for (int i = 0; i < checked_steps; ++i) trainer.step(*loader);
   if (run.data.validation) {
     const ValidationShard one_batch{0, std::min(run.model.evaluator().batch(), run.data.validation->size())};
-    apply(run.model.evaluator(), *run.data.validation, one_batch, loading,
-          run.model.validation_sums.span().subspan(0, loss_sums),
-          evaluation_inputs(run.sync.embeddings.get(), checked_steps), [](const Batch&, std::int64_t) {});
+    apply({.network = run.model.evaluator(),
+           .data = *run.data.validation,
+           .options = loading,
+           .sums = run.model.validation_sums.span().subspan(0, loss_sums),
+           .inputs = evaluation_inputs(run.sync.embeddings.get(), checked_steps)},
+          one_batch, [](const Batch&, std::int64_t) {});
   }
   const std::vector<StateSource> sources = sources_of_saves(run);
   std::array<std::int64_t, 1> peak{peak_memory_bytes()};

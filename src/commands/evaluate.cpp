@@ -235,8 +235,9 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     if (!arguments.vectors.empty()) outputs.add(given);
     if (counts_classes) classes.add(given, batch.labels.first(static_cast<std::size_t>(batch.valid)));
   };
-  const Evaluation result = evaluate(inference.network(), data, world, loader_options(config.data),
-                                     inference.sums(), 1, config, on_batch, inference.inputs());
+  const Evaluation result =
+      evaluate({inference.network(), data, loader_options(config.data), inference.sums(), inference.inputs()},
+               world, 1, config, on_batch);
   agree(world, [&] {
     if (std::isfinite(result.loss())) return;
     throw UserError(cat(checkpoint.path, ": its loss on ", data.description(), " is ",

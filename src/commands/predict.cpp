@@ -208,7 +208,7 @@ Lines lines_of(const PredictionTask& task, Inference& inference, ValidationShard
   LoaderOptions options = loader_options(task.config.data);
   options.keep_bad = task.config.data.on_bad_image == OnBadImage::replace;
   Lines lines;
-  apply(inference.network(), data, shard, options, inference.sums(), inference.inputs(),
+  apply({inference.network(), data, options, inference.sums(), inference.inputs()}, shard,
         [&](const Batch& batch, std::int64_t first) {
           beat();
           const std::span<const float> outputs = inference.outputs(batch);

@@ -181,9 +181,9 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   // 3. The four parts of the run.
   watchdog.beat("comparing clocks and finding hosts", -1);
   Tracing tracing(config, workers);
-  RunParts run(config, workers, failure, watchdog,
+  RunParts run(config, {workers, servers, failure, watchdog},
                found ? found->state.choices : std::map<std::string, std::string>{},
-               tracing.communication(communicators(config)), servers);
+               tracing.communication(communicators(config)));
   // 4. The values to begin with.
   StartValues values = restore_or_load(found, run, warnings);
   // 5. Files. From here on there is a folder to write a failure into.

@@ -40,16 +40,15 @@ OutputMetrics merged_metrics(const OutputUnits& units, const std::vector<double>
 
 /// Summed in double from batch to batch, so that counts stay exact beyond 2^24 samples.
 /// @returns the first sample of the first batch whose loss is not finite; `none`
-std::int64_t add_shard(Network& network, const Dataset& data, ValidationShard shard,
-                       const LoaderOptions& options, DeviceSpan<float> sums, std::span<double> totals,
-                       const SampleMetrics& metrics, const NetworkInputs& inputs,
-                       const std::function<void(const Batch&)>& on_batch) {
+std::int64_t add_shard(const EvaluationTask& task, ValidationShard shard, std::span<double> totals,
+                       const SampleMetrics& metrics, const std::function<void(const Batch&)>& on_batch) {
+  Network& network = task.network;
   std::int64_t not_finite = none;
   const std::int64_t width = network.layers().back()->output_shape()[1];
   std::vector<float> logits(metrics.any() ? static_cast<std::size_t>(width * network.batch()) : 0);
-  apply(network, data, shard, options, sums, inputs, [&](const Batch& batch, std::int64_t first) {
+  apply(task, shard, [&](const Batch& batch, std::int64_t first) {
     std::array<float, loss_sums> part{};
-    network.device().memory().download(sums, part);
+    network.device().memory().download(task.sums, part);
     for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += static_cast<double>(part[i]);
     if (metrics.any()) {
       network.device().tensors().download(network.logits(), logits);
@@ -71,24 +70,24 @@ NetworkInputs evaluation_inputs(Embeddings* embeddings, std::int64_t step) {
   return [=](const Batch& batch) { return embeddings->evaluate(batch, step); };
 }
 
-void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
-           DeviceSpan<float> sums, const NetworkInputs& inputs,
+void apply(const EvaluationTask& task, ValidationShard shard,
            const std::function<void(const Batch&, std::int64_t first)>& on_batch) {
+  Network& network = task.network;
   const auto loader =
-      make_validation_loader(data, shard, network.batch(), loading_for(network.device(), options));
+      make_validation_loader(task.data, shard, network.batch(), loading_for(network.device(), task.options));
   // Of samples without targets.
   const std::int64_t outputs = network.layers().back()->output_shape().size();
-  const bool needs_zeros = network.output_loss() && data.target_width() == 0;
+  const bool needs_zeros = network.output_loss() && task.data.target_width() == 0;
   const std::vector<float> zeros(needs_zeros ? static_cast<std::size_t>(outputs) : 0);
   std::int64_t first = shard.begin;
   ProgressLine progress("evaluating", shard.end - shard.begin, Amount::items);
   for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
-    network.device().flat().fill(sums, 0.0F);
-    network.forward(inputs ? inputs(*batch) : batch->input(),
+    network.device().flat().fill(task.sums, 0.0F);
+    network.forward(task.inputs ? task.inputs(*batch) : batch->input(),
                     {.labels = batch->labels,
                      .valid = batch->valid,
                      .values = needs_zeros ? std::span<const float>(zeros) : batch->target_values},
-                    Pass::inference, sums);
+                    Pass::inference, task.sums);
     on_batch(*batch, first);
     network.device().tensors().finish_staging();
     first += batch->valid;
@@ -96,10 +95,8 @@ void apply(Network& network, const Dataset& data, ValidationShard shard, const L
   }
 }
 
-Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
-                    const Config& config, const std::function<void(const Batch&)>& on_batch,
-                    const NetworkInputs& inputs) {
+Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers, std::int64_t parts,
+                    const Config& config, const std::function<void(const Batch&)>& on_batch) {
   const trace::Span span("evaluate");
   std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
   std::int64_t not_finite = none;
@@ -110,15 +107,14 @@ Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicat
   std::vector<double> output_sums;
   for (std::int64_t part = 0; part < parts; ++part) {
     const ValidationShard shard =
-        validation_shard(data.size(), workers.size() * parts, workers.rank() * parts + part);
+        validation_shard(task.data.size(), workers.size() * parts, workers.rank() * parts + part);
     std::optional<OutputSums> outputs;
     if (units) outputs.emplace(*units);
     const SampleMetrics metrics{counts ? &*counts : nullptr, outputs ? &*outputs : nullptr};
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
     if (shard.begin < shard.end)
-      not_finite = std::min(not_finite, add_shard(network, data, shard, options, sums.subspan(0, loss_sums),
-                                                  totals, metrics, inputs, on_batch));
+      not_finite = std::min(not_finite, add_shard(task, shard, totals, metrics, on_batch));
     if (outputs) output_sums.insert(output_sums.end(), outputs->numbers().begin(), outputs->numbers().end());
   }
   // In the order of the parts, whichever workers computed them.

@@ -30,26 +30,28 @@ using NetworkInputs = std::function<HostBatch(const Batch&)>;
 /// which must outlive them, is null. @param step of the training, for messages
 NetworkInputs evaluation_inputs(Embeddings* embeddings, std::int64_t step);
 
+/// A network and the samples that it is applied to.
+struct EvaluationTask {
+  Network& network;
+  const Dataset& data;
+  LoaderOptions options;
+  DeviceSpan<float> sums;  ///< loss_sums floats on the device: of the batch, when on_batch is called
+  NetworkInputs inputs{};  ///< The network's input for a batch; empty: the batch's own
+};
+
 /// Applies the network to the samples of `shard`, in order and in batches of its size.
-/// @param sums loss_sums floats on the device: of the batch, when on_batch is called
-/// @param inputs the network's input for a batch; empty: the batch's own
 /// @param on_batch called after each batch, with the number of its first sample: network.logits() are its
 /// rows'. Where the samples have no numbers that the network's loss compares, these are taken for 0
-void apply(Network& network, const Dataset& data, ValidationShard shard, const LoaderOptions& options,
-           DeviceSpan<float> sums, const NetworkInputs& inputs,
+void apply(const EvaluationTask& task, ValidationShard shard,
            const std::function<void(const Batch&, std::int64_t first)>& on_batch);
 
 /// Collective. Mean loss and metrics over all samples, each counted once whatever the rank count and batch
 /// size.
-/// @param sums loss_sums floats of scratch on the device
 /// @param parts number of parts that each worker computes one after another: the bits depend on their total
 /// over all workers
 /// @param config of the model: says which metrics are computed beside the loss
 /// @param on_batch called after each batch: network.logits() are its rows'
-/// @param inputs the network's input for a batch; empty: the batch's own
-Evaluation evaluate(Network& network, const Dataset& data, const mpi::Communicator& workers,
-                    const LoaderOptions& options, DeviceSpan<float> sums, std::int64_t parts,
-                    const Config& config, const std::function<void(const Batch&)>& on_batch,
-                    const NetworkInputs& inputs = {});
+Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers, std::int64_t parts,
+                    const Config& config, const std::function<void(const Batch&)>& on_batch);
 
 }  // namespace flotilla

@@ -12,19 +12,25 @@
 
 namespace flotilla {
 
+/// Those who train together, and what ends the job where they fail or hang.
+struct RunWorkers {
+  const mpi::Communicator& workers;
+  ServerLink* servers;  ///< Null without parameter servers
+  FailureHandler& failure;
+  mpi::Watchdog& watchdog;
+};
+
 /// What a worker computes with: four parts, each made with those before it and destroyed in reverse.
 struct RunParts {
-  /// Collective over `workers`. @throws AgreedFailure for the user's mistakes, on every rank
+  /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
   /// @param saved_choices, communication_sinks as Synchronisation takes them
-  /// @param servers null without parameter servers
-  RunParts(const Config& deck, const mpi::Communicator& workers, FailureHandler& failure,
-           mpi::Watchdog& watchdog, const std::map<std::string, std::string>& saved_choices,
-           std::span<trace::Sink* const> communication_sinks = {}, ServerLink* servers = nullptr)
+  RunParts(const Config& deck, const RunWorkers& on, const std::map<std::string, std::string>& saved_choices,
+           std::span<trace::Sink* const> communication_sinks = {})
       : config(deck),
-        machine(deck, workers, watchdog, servers),
+        machine(deck, on.workers, on.watchdog, on.servers),
         data(deck, machine),
         model(deck, machine, data),
-        sync(machine, data, model, failure, saved_choices, communication_sinks) {}
+        sync(machine, data, model, on.failure, saved_choices, communication_sinks) {}
   RunParts(const RunParts&) = delete;
   RunParts& operator=(const RunParts&) = delete;
 

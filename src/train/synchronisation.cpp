@@ -104,13 +104,18 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
     const bool shares_memory = machine.device->info().shares_host_memory;
     const std::string without_nccl = no_nccl(machine.gpus, mpi::has_nccl());
     plan = plan_all_reduce(step_group ? step_group->reduction : config.reduction,
-                           step_group ? step_group->places : machine.places, shares_memory,
-                           saved("strategy.all_reduce"), buckets.size(),
-                           config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any, without_nccl,
-                           communicators(config));
+                           {.places = step_group ? step_group->places : machine.places,
+                            .shares_memory = shares_memory,
+                            .buckets = buckets.size(),
+                            .saved = saved("strategy.all_reduce"),
+                            .order = config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any,
+                            .no_nccl = without_nccl,
+                            .communicators = communicators(config)});
     if (averages)
-      averaging_plan = plan_all_reduce(config.reduction, machine.places, shares_memory,
-                                       saved("strategy.averaging"), 1, mpi::SumOrder::any, without_nccl);
+      averaging_plan = plan_all_reduce(config.reduction, {.places = machine.places,
+                                                          .shares_memory = shares_memory,
+                                                          .saved = saved("strategy.averaging"),
+                                                          .no_nccl = without_nccl});
   });
   machine.watchdog.beat("laying out memory and measuring all-reduces", -1);
   model.allocate(plan, averaging_plan);

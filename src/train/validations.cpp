@@ -56,11 +56,13 @@ Evaluation Validations::evaluate(const Model& model) {
   RunParts& run = parts_.run;
   const std::int64_t step = parts_.state.step;
   run.model.evaluate_with(model);
-  return flotilla::evaluate(
-      run.model.evaluator(), *run.data.validation, run.machine.workers, parts_.loaders.beside_steps(),
-      run.model.validation_sums.span(), run.model.shards(), run.config,
-      [&run, step](const Batch&) { run.machine.watchdog.beat("validating", step); },
-      evaluation_inputs(run.sync.embeddings.get(), step));
+  return flotilla::evaluate({.network = run.model.evaluator(),
+                             .data = *run.data.validation,
+                             .options = parts_.loaders.beside_steps(),
+                             .sums = run.model.validation_sums.span().subspan(0, loss_sums),
+                             .inputs = evaluation_inputs(run.sync.embeddings.get(), step)},
+                            run.machine.workers, run.model.shards(), run.config,
+                            [&run, step](const Batch&) { run.machine.watchdog.beat("validating", step); });
 }
 
 /// That all workers find the same must not hang on the last bit of what each computed: worker 0's counts.

@@ -29,8 +29,8 @@ ReductionConfig strategy(const std::string& all_reduce, std::int64_t ranks_per_g
 TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
   for (const bool shares_memory : {true, false}) {  // a mirror can lie where the device's memory cannot
     const auto candidates = [&](int hosts, int per_host, std::int64_t ranks_per_group) {
-      return plan_all_reduce(strategy("auto", ranks_per_group), places_on(hosts, per_host), shares_memory, "",
-                             1)
+      return plan_all_reduce(strategy("auto", ranks_per_group),
+                             {.places = places_on(hosts, per_host), .shares_memory = shares_memory})
           .candidates;
     };
     EXPECT_EQ(candidates(1, 1, 0), (Kinds{AllReduceKind::mpi}));
@@ -44,7 +44,9 @@ TEST(AllReducePlan, MeasuresWhatTheHostsAllow) {
 
 TEST(AllReducePlan, StagesWhatTheHostCannotReachUnlessOneWorkerHasItsSumAlready) {
   const auto staged = [](int workers, bool shares_memory) {
-    return plan_all_reduce(strategy("auto"), places_on(1, workers), shares_memory, "", 1).staged;
+    return plan_all_reduce(strategy("auto"),
+                           {.places = places_on(1, workers), .shares_memory = shares_memory})
+        .staged;
   };
   EXPECT_FALSE(staged(2, true));
   EXPECT_TRUE(staged(2, false));
@@ -53,19 +55,20 @@ TEST(AllReducePlan, StagesWhatTheHostCannotReachUnlessOneWorkerHasItsSumAlready)
 
 TEST(AllReducePlan, KeepsWhatTheCheckpointChoseWhereItCan) {
   const auto candidates = [](int hosts, const std::string& saved) {
-    return plan_all_reduce(strategy("auto"), places_on(hosts, 2), true, saved, 1).candidates;
+    return plan_all_reduce(strategy("auto"), {.places = places_on(hosts, 2), .saved = saved}).candidates;
   };
   EXPECT_EQ(candidates(2, "mpi"), (Kinds{AllReduceKind::mpi}));
   EXPECT_EQ(candidates(2, "hierarchical"), (Kinds{AllReduceKind::hierarchical}));
   EXPECT_EQ(candidates(2, "shared-memory"), (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
   // The deck's word goes before an older choice.
-  EXPECT_EQ(plan_all_reduce(strategy("mpi"), places_on(1, 2), true, "shared-memory", 1).candidates,
-            (Kinds{AllReduceKind::mpi}));
+  EXPECT_EQ(
+      plan_all_reduce(strategy("mpi"), {.places = places_on(1, 2), .saved = "shared-memory"}).candidates,
+      (Kinds{AllReduceKind::mpi}));
 }
 
 TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
   const auto plan = [](const std::string& word, int hosts, std::int64_t ranks_per_group) {
-    return plan_all_reduce(strategy(word, ranks_per_group), places_on(hosts, 3), true, "", 1);
+    return plan_all_reduce(strategy(word, ranks_per_group), {.places = places_on(hosts, 3)});
   };
   EXPECT_FALSE(plan("mpi", 1, 0).window);
   EXPECT_TRUE(plan("shared-memory", 1, 0).window);
@@ -77,8 +80,8 @@ TEST(AllReducePlan, WantsTheGradientsInTheWindowWhereTheyMeetThere) {
 
 TEST(AllReducePlan, LeavesOutWhatCannotKeepTheTree) {
   const auto plan = [](const std::string& word, std::int64_t ranks_per_group) {
-    return plan_all_reduce(strategy(word, ranks_per_group), places_on(2, 3), true, "", 1,
-                           mpi::SumOrder::tree);
+    return plan_all_reduce(strategy(word, ranks_per_group),
+                           {.places = places_on(2, 3), .order = mpi::SumOrder::tree});
   };
   EXPECT_EQ(plan("auto", 2).candidates, (Kinds{AllReduceKind::hierarchical, AllReduceKind::mpi}));
   EXPECT_EQ(plan("auto", 0).candidates, (Kinds{AllReduceKind::mpi}));  // groups of three
@@ -86,10 +89,11 @@ TEST(AllReducePlan, LeavesOutWhatCannotKeepTheTree) {
 }
 
 TEST(AllReducePlan, RefusesWhatCannotBe) {
-  EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), places_on(2, 2), true, "", 1), UserError);
-  EXPECT_THROW(plan_all_reduce(strategy("hierarchical", 5), places_on(1, 4), true, "", 1), UserError);
+  EXPECT_THROW(plan_all_reduce(strategy("shared-memory"), {.places = places_on(2, 2)}), UserError);
+  EXPECT_THROW(plan_all_reduce(strategy("hierarchical", 5), {.places = places_on(1, 4)}), UserError);
   const auto two_communicators = [](std::size_t buckets) {
-    return plan_all_reduce({}, places_on(1, 2), true, "", buckets, mpi::SumOrder::any, "", 2);
+    return plan_all_reduce(
+        {}, {.places = places_on(1, 2), .buckets = buckets, .no_nccl = "", .communicators = 2});
   };
   EXPECT_THROW(two_communicators(1), UserError);
   EXPECT_EQ(two_communicators(2).communicators, 2);
@@ -99,7 +103,13 @@ TEST(AllReducePlan, RefusesWhatCannotBe) {
 AllReducePlan plan_on_gpus(const ReductionConfig& reduction, int hosts, int per_host,
                            mpi::SumOrder order = mpi::SumOrder::any, const std::string& saved = "",
                            std::int64_t communicators = 1) {
-  return plan_all_reduce(reduction, places_on(hosts, per_host), false, saved, 4, order, "", communicators);
+  return plan_all_reduce(reduction, {.places = places_on(hosts, per_host),
+                                     .shares_memory = false,
+                                     .buckets = 4,
+                                     .saved = saved,
+                                     .order = order,
+                                     .no_nccl = "",
+                                     .communicators = communicators});
 }
 
 TEST(AllReducePlan, PrefersNcclWhereEachWorkerHasAGpu) {
@@ -137,7 +147,8 @@ TEST(AllReducePlan, LeavesOrderAndHalfWiresToMpi) {
 TEST(AllReducePlan, TellsWhyNcclCannotBe) {
   const auto refusal = [](const char* word, const std::string& no_nccl) {
     try {
-      plan_all_reduce(strategy(word), places_on(2, 2), false, "", 1, mpi::SumOrder::any, no_nccl);
+      plan_all_reduce(strategy(word),
+                      {.places = places_on(2, 2), .shares_memory = false, .no_nccl = no_nccl});
     } catch (const UserError& error) {
       return std::string(error.what());
     }

@@ -42,9 +42,11 @@ Bits bits_of(TrainingRun& run, int steps) {
   bits.statistics = run.statistics();
   for (const OptimizerSlot& slot : run.parts.model.optimizer->slots())
     for (const float value : run.values(slot.values)) bits.slots.push_back(value);
-  bits.losses.push_back(evaluate(*run.parts.model.network, *run.parts.data.training, run.world, {},
-                                 run.parts.model.validation_sums.span(), run.parts.model.shards(),
-                                 run.parts.config, [](const Batch&) {})
+  bits.losses.push_back(evaluate({*run.parts.model.network,
+                                  *run.parts.data.training,
+                                  {},
+                                  run.parts.model.validation_sums.span().subspan(0, loss_sums)},
+                                 run.world, run.parts.model.shards(), run.parts.config, [](const Batch&) {})
                             .loss());
   return bits;
 }

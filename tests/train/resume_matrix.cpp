@@ -127,7 +127,7 @@ class Matrix {
     if (servers != nullptr) servers->set_folder(deck.config.run.output);
     std::vector<std::string> warnings;
     found_ = find_beginning(deck.config, roles.workers(), watchdog, warnings);
-    RunParts run(deck.config, roles.workers(), failure, watchdog, {}, {}, servers);
+    RunParts run(deck.config, {roles.workers(), servers, failure, watchdog}, {});
     body(run, failure, watchdog);
     if (servers != nullptr) servers->leave();
   }

@@ -78,12 +78,15 @@ Trained train(const std::string& deck, bool as_bytes, int steps) {
   EXPECT_EQ(run.loader->next().images.empty(), as_bytes);
   parts.model.evaluate_with(parts.model.weights);
   bool padded = false;
-  const Evaluation evaluation = evaluate(
-      parts.model.evaluator(), *parts.data.validation, run.world, {.threads = 1, .prefetch = 2, .sink = {}},
-      parts.model.validation_sums.span(), 1, parts.config, [&](const Batch& batch) {
-        EXPECT_EQ(batch.images.empty(), as_bytes);
-        padded = padded || batch.valid < static_cast<std::int64_t>(batch.labels.size());
-      });
+  const Evaluation evaluation =
+      evaluate({parts.model.evaluator(),
+                *parts.data.validation,
+                {.threads = 1, .prefetch = 2, .sink = {}},
+                parts.model.validation_sums.span().subspan(0, loss_sums)},
+               run.world, 1, parts.config, [&](const Batch& batch) {
+                 EXPECT_EQ(batch.images.empty(), as_bytes);
+                 padded = padded || batch.valid < static_cast<std::int64_t>(batch.labels.size());
+               });
   EXPECT_TRUE(padded);
   return {run.parameters(), run.statistics(), evaluation.loss(), evaluation.figures.at("accuracy_top1")};
 }

@@ -198,9 +198,11 @@ TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
     re_estimate_statistics(run.parts, model, *run.loader, 1);
     models.push_back(plain_values(run, model));
     run.parts.model.evaluate_with(model);
-    losses.push_back(evaluate(run.parts.model.evaluator(), *run.parts.data.training, run.world, {},
-                              run.parts.model.validation_sums.span(), 1, run.parts.config,
-                              [](const Batch&) {})
+    losses.push_back(evaluate({run.parts.model.evaluator(),
+                               *run.parts.data.training,
+                               {},
+                               run.parts.model.validation_sums.span().subspan(0, loss_sums)},
+                              run.world, 1, run.parts.config, [](const Batch&) {})
                          .loss());
   }
   EXPECT_TRUE(test::within(relative_difference(models[2], models[0]), 0.0, rounding));

@@ -114,7 +114,7 @@ struct SavingRun {
                         .text = read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
                         .overrides = with_defaults(more)})),
         failure(world.rank(), world.size(), "test"),
-        parts(deck.config, world, failure, watchdog, {}),
+        parts(deck.config, {world, nullptr, failure, watchdog}, {}),
         reporter({.folder = "", .rank = 1}),
         writer(folder, 9, saving_workers(world)) {
     if (kind == Kind::drifting) parts.sync.strategy = std::make_unique<Drifting>(parts);

@@ -93,7 +93,7 @@ TEST(AgreeByHost, NamesTheHostsThatFailAlone) {
 
 /// What one of these ranks plans on the host that all are on.
 AllReducePlan plan_of(const mpi::Communicator& world, AllReduceKind kind) {
-  return plan_all_reduce({.all_reduce = kind}, mpi::find_topology(world), true, "", 1);
+  return plan_all_reduce({.all_reduce = kind}, {.places = mpi::find_topology(world)});
 }
 
 constexpr std::size_t terabytes = std::size_t{1} << 40;

@@ -41,7 +41,7 @@ struct TrainingRun {
         deck(
             load_deck({.path = "test.toml", .text = deck_text, .overrides = with_defaults(std::move(more))})),
         failure(world.rank(), world.size(), "test"),
-        parts(deck.config, world, failure, watchdog, {}, sinks_of(communication), servers),
+        parts(deck.config, {world, servers, failure, watchdog}, {}, sinks_of(communication)),
         reporter({.folder = "", .rank = 1}),
         trainer({.run = parts,
                  .reporter = reporter,

@@ -116,15 +116,14 @@ std::string describe(const AllReducePlan& plan, AllReduceKind kind) {
 
 }  // namespace
 
-AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi::Place>& places,
-                              bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order, const std::string& no_nccl, std::int64_t communicators) {
-  check_communicators(communicators, buckets);
+AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds& needs) {
+  check_communicators(needs.communicators, needs.buckets);
+  const std::vector<mpi::Place>& places = needs.places;
   const bool one_memory = mpi::hosts(places) == 1;
   AllReducePlan plan;
   plan.wire = deck.wire;
-  plan.order = order;
-  plan.communicators = static_cast<int>(communicators);
+  plan.order = needs.order;
+  plan.communicators = static_cast<int>(needs.communicators);
   plan.groups = mpi::cut_groups(places, static_cast<int>(deck.ranks_per_group));
   plan.groups_in_memory = mpi::groups_stay_on_hosts(places, plan.groups);
   if (deck.all_reduce == AllReduceKind::shared_memory && !one_memory)
@@ -137,8 +136,8 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi
         "they "
         "must be consecutive ranks, a power of two of them (mpirun --map-by slot, strategy.ranks_per_group), "
         "to be parts of the one tree; or use \"mpi\" or \"auto\"");
-  if (uses_nccl(deck.all_reduce) && !no_nccl.empty())
-    throw UserError(cat("strategy.all_reduce = \"", deck.all_reduce, "\" ", no_nccl));
+  if (uses_nccl(deck.all_reduce) && !needs.no_nccl.empty())
+    throw UserError(cat("strategy.all_reduce = \"", deck.all_reduce, "\" ", needs.no_nccl));
   if (uses_nccl(deck.all_reduce) && deck.all_reduce != AllReduceKind::nccl &&
       !mpi::groups_are_equal(plan.groups))
     throw UserError(cat("strategy.all_reduce = \"", deck.all_reduce,
@@ -147,14 +146,14 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi
                         places.size(), " workers, or use \"nccl\""));
   plan.candidates = {deck.all_reduce};
   if (deck.all_reduce == AllReduceKind::automatic) {
-    plan.candidates = worth_measuring(plan, places.size(), one_memory, no_nccl.empty());
-    const auto chosen = std::ranges::find(plan.candidates, saved, &word<AllReduceKind>);
+    plan.candidates = worth_measuring(plan, places.size(), one_memory, needs.no_nccl.empty());
+    const auto chosen = std::ranges::find(plan.candidates, needs.saved, &word<AllReduceKind>);
     if (chosen != plan.candidates.end()) plan.candidates = {*chosen};
   }
   const AllReduceKind likeliest = plan.candidates.front();
   const bool sums_only_on_gpus =
       uses_nccl(likeliest) && (plan.wire == mpi::Wire::float32 || !uses_wire(likeliest));
-  plan.staged = !shares_memory && places.size() > 1 && !sums_only_on_gpus;
+  plan.staged = !needs.shares_memory && places.size() > 1 && !sums_only_on_gpus;
   plan.window =
       std::ranges::any_of(plan.candidates, [&](AllReduceKind kind) { return needs_window(kind, plan); });
   return plan;

@@ -28,15 +28,20 @@ struct AllReducePlan {
   std::string left_out{};  ///< Algorithms that lack shared memory, and why; empty: none
 };
 
-/// `order`: the tree where bits must not depend on the number of workers. `shares_memory`: the device's
-/// memory is the host's. `saved`: the choice in a checkpoint; empty: none. `no_nccl`: why the workers cannot
-/// use NCCL (src/job/devices.hpp); empty: they can. @throws UserError if the deck asks for an algorithm that
-/// is not possible with these workers or buckets.
-AllReducePlan plan_all_reduce(const ReductionConfig& deck, const std::vector<mpi::Place>& places,
-                              bool shares_memory, const std::string& saved, std::size_t buckets,
-                              mpi::SumOrder order = mpi::SumOrder::any,
-                              const std::string& no_nccl = "needs device.kind = \"cuda\"",
-                              std::int64_t communicators = 1);
+/// What decides beside the deck which all-reduces are possible.
+struct AllReduceNeeds {
+  std::vector<mpi::Place> places;  ///< Of the workers
+  bool shares_memory = true;       ///< The device's memory is the host's
+  std::size_t buckets = 1;
+  std::string saved{};                       ///< The choice in a checkpoint; empty: none
+  mpi::SumOrder order = mpi::SumOrder::any;  ///< The tree where bits must not depend on the number of workers
+  /// Why the workers cannot use NCCL (src/job/devices.hpp); empty: they can
+  std::string no_nccl = "needs device.kind = \"cuda\"";
+  std::int64_t communicators = 1;
+};
+
+/// @throws UserError if the deck asks for an algorithm that is not possible with these workers or buckets
+AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds& needs);
 
 /// Collective over `all`, whose ranks have plans made from one deck. Checks that shared memory for a window
 /// of `count` floats is free, where the plan has one. If a host has too little, "auto" leaves out algorithms

@@ -63,13 +63,13 @@ TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
   Config clicks = run.parts.config;
   clicks.model.kind = "ctr-dnn";  // two outputs, taken for clicks
 
-  const Evaluation result =
-      evaluate(network, *run.parts.data.training, run.world, {}, run.parts.model.validation_sums.span(), 1,
-               clicks, [&](const Batch& batch) {
-                 const auto valid = static_cast<std::size_t>(batch.valid);
-                 const std::vector<float> logits = run.values(float_values(network.logits()));
-                 counts.add(std::span(logits).first(2 * valid), batch.labels.first(valid));
-               });
+  const Evaluation result = evaluate(
+      {network, *run.parts.data.training, {}, run.parts.model.validation_sums.span().subspan(0, loss_sums)},
+      run.world, 1, clicks, [&](const Batch& batch) {
+        const auto valid = static_cast<std::size_t>(batch.valid);
+        const std::vector<float> logits = run.values(float_values(network.logits()));
+        counts.add(std::span(logits).first(2 * valid), batch.labels.first(valid));
+      });
 
   counts.merge(run.world);
   ASSERT_TRUE(result.figures.contains("auc"));
