@@ -29,7 +29,6 @@
 #include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
-#include "src/strategy/reduce/reduced_array.hpp"
 
 namespace flotilla {
 

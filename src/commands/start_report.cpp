@@ -11,7 +11,7 @@
 #include "src/checkpoint/state_json.hpp"
 #include "src/commands/version.hpp"
 #include "src/optim/parameter_patterns.hpp"
-#include "src/train/nothing_left.hpp"
+#include "src/train/beginning.hpp"
 #include "src/train/plan_notes.hpp"
 
 namespace flotilla {

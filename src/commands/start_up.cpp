@@ -11,9 +11,9 @@
 #include "mpi/core/host_lines.hpp"
 #include "mpi/start/binding.hpp"
 #include "src/job/same_on_all_ranks.hpp"
+#include "src/train/beginning.hpp"
 #include "src/train/checkpoint_room.hpp"
 #include "src/train/machine.hpp"
-#include "src/train/nothing_left.hpp"
 
 namespace flotilla {
 

@@ -12,6 +12,82 @@
 
 namespace flotilla {
 
+namespace {
+
+constexpr const char* updates_key = "average.updates";
+
+}  // namespace
+
+WeightAverage::WeightAverage(Device& device, const Model& shape, double decay)
+    : device_(device),
+      decay_(static_cast<float>(decay)),
+      parameters_(device.memory().allocate(shape.parameters.size())),
+      statistics_(device.memory().allocate(shape.statistics.size())) {
+  device.flat().fill(parameters_.span(), 0.0F);
+  device.flat().fill(statistics_.span(), 0.0F);
+}
+
+void WeightAverage::update(const Model& model) {
+  FlatMath& flat = device_.flat();
+  const auto follow = [&](DeviceSpan<const float> values, DeviceSpan<float> average) {
+    if (values.empty()) return;
+    if (updates_ == 0) {
+      flat.copy(values, average);
+    } else {
+      flat.scale(average, decay_);
+      flat.axpy(1.0F - decay_, values, average);
+    }
+  };
+  follow(model.parameters, parameters_.span());
+  follow(model.statistics, statistics_.span());
+  ++updates_;
+}
+
+std::vector<StateArray> WeightAverage::arrays() {
+  std::vector<StateArray> arrays = {
+      {"strategy/average_parameters", StateArray::Layout::parameters, parameters_.span()}};
+  if (statistics_.size() > 0)
+    arrays.push_back({"strategy/average_statistics", StateArray::Layout::statistics, statistics_.span()});
+  return arrays;
+}
+
+std::map<std::string, double> WeightAverage::numbers() const {
+  return {{updates_key, static_cast<double>(updates_)}};
+}
+
+void WeightAverage::set_numbers(const std::map<std::string, double>& saved) {
+  const auto found = saved.find(updates_key);
+  updates_ = found == saved.end() ? 0 : static_cast<std::int64_t>(found->second);
+}
+
+std::int64_t WeightAverage::bytes() const {
+  return static_cast<std::int64_t>((parameters_.size() + statistics_.size()) * sizeof(float));
+}
+
+DelayedMetrics::DelayedMetrics(Device& device)
+    : device_(device),
+      lane_(device.queue().copy_lane()),
+      kept_{device.memory().allocate(header_size), device.memory().allocate(header_size)} {}
+
+void DelayedMetrics::exchange(DeviceSpan<const float> sums, std::span<float> before) {
+  device_.flat().copy(sums, kept_[next_].span());
+  const CopyLane::Mark mark = lane_->mark();
+  next_ = 1 - next_;
+  if (mark_) {
+    lane_->download(*mark_, kept_[next_].span(), before);
+  } else {
+    std::ranges::fill(before, 0.0F);
+  }
+  mark_ = mark;
+}
+
+void DelayedMetrics::forget() {
+  if (!mark_) return;
+  std::array<float, header_size> unread{};
+  lane_->download(*mark_, kept_[1 - next_].span(), unread);
+  mark_.reset();
+}
+
 ModelUpdate::ModelUpdate(Parts parts)
     : parts_(std::move(parts)),
       statistics_decay_(statistics_decay(parts_.micro_steps)),

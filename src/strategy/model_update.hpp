@@ -1,22 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "models/half_parameters.hpp"
 #include "mpi/core/communicator.hpp"
 #include "src/optim/loss_scale.hpp"
 #include "src/optim/optimizer.hpp"
-#include "src/strategy/delayed_metrics.hpp"
+#include "src/strategy/buckets.hpp"
 #include "src/strategy/kept_values.hpp"
+#include "src/strategy/state_array.hpp"
 #include "src/strategy/strategy.hpp"
-#include "src/strategy/weight_average.hpp"
 
 namespace flotilla {
+
+/// An exponential moving average of a model's parameters and running statistics over the steps, as PyTorch's
+/// AveragedModel with get_ema_multi_avg_fn and use_buffers: at the first update the model itself, at later
+/// ones average ← decay · average + (1 − decay) · model (Polyak & Juditsky 1992). Training does not depend on
+/// it.
+class WeightAverage {
+ public:
+  WeightAverage(Device& device, const Model& shape, double decay);  ///< @param decay in (0, 1)
+
+  void update(const Model& model);
+  Model model() { return {parameters_.span(), statistics_.span()}; }
+  /// "strategy/average_parameters", and where there are statistics "strategy/average_statistics".
+  std::vector<StateArray> arrays();
+  std::map<std::string, double> numbers() const;  ///< For StrategyState::numbers
+  /// Where numbers() are not among those that were saved, the next update is the first.
+  void set_numbers(const std::map<std::string, double>& saved);
+  std::int64_t bytes() const;
+
+ private:
+  Device& device_;
+  float decay_;
+  std::int64_t updates_ = 0;
+  Storage parameters_;
+  Storage statistics_;
+};
+
+/// Returns the header of a step's gradients one step later, so that the host does not wait for the device.
+class DelayedMetrics {
+ public:
+  explicit DelayedMetrics(Device& device);
+  /// Keeps a copy of `sums`, header_floats on the device, in the order of its work. @param before gets those
+  /// kept last, or zeros
+  void exchange(DeviceSpan<const float> sums, std::span<float> before);
+  void forget();  ///< Drops the sums that were kept last.
+
+ private:
+  Device& device_;
+  std::unique_ptr<CopyLane> lane_;
+  std::array<Storage, 2> kept_;  ///< Used alternately
+  std::size_t next_ = 0;
+  std::optional<CopyLane::Mark> mark_;  ///< After the copy to the other one; empty: there was none
+};
 
 /// A worker's update of its model with the sums in its gradient array. In each step, in this order:
 /// find_overflow, outcome, and unless the step is skipped clip and apply; then follow and average.

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/beginning.hpp"
 
+#include <algorithm>
+
+#include "kernels/error.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/values.hpp"
+#include "src/train/monitor/best_validation.hpp"
 
 namespace flotilla {
 
@@ -19,6 +24,52 @@ Beginning beginning_at(const LoadedCheckpoint* resumed, const std::map<std::stri
           .best = same_metric ? state.numbers : std::map<std::string, double>(),
           // 0: the run before the checkpoint did not count them
           .seconds = seconds == state.numbers.end() ? 0.0 : seconds->second};
+}
+
+namespace {
+
+/// The ways to a run that trains. @param limit "train.epochs = 3"
+std::string ways_out(const std::string& limit) {
+  return cat(
+      "give another folder (run.output=…; with run.resume=never one that holds checkpoints is refused), "
+      "or change ",
+      limit.substr(0, limit.find(' ')), " to go on from this checkpoint");
+}
+
+}  // namespace
+
+std::string reached_limit(const TrainConfig& train, std::int64_t step, const Position& position) {
+  if (train.epochs > 0 && position.epoch >= train.epochs) return cat("train.epochs = ", train.epochs);
+  if (train.steps > 0 && step >= train.steps) return cat("train.steps = ", train.steps);
+  return {};
+}
+
+std::string nothing_left(const Config& config, const Sharding& sharding, const Beginning& beginning) {
+  const TrainConfig& train = config.train;
+  // Behind an epoch that has no batch of this size left.
+  const Position position = Sampler(0, sharding).after(beginning.position, 0);
+  if (std::string limit = reached_limit(train, beginning.step, position); !limit.empty()) return limit;
+  if (train.seconds > 0.0 && beginning.seconds >= train.seconds)
+    return cat("train.seconds = ", config::toml_text(train.seconds));
+  const BestValidation best(config, beginning.best);
+  if (best.reached_target()) return cat("train.target = ", config::toml_text(train.target));
+  if (best.out_of_patience()) return cat("train.patience = ", train.patience);
+  return {};
+}
+
+std::string nothing_left_line(const std::string& checkpoint, const std::string& limit,
+                              const std::vector<ResumeDifference>& differences) {
+  return cat("nothing left '", checkpoint, "' has reached ", limit,
+             differences.empty() ? "" : cat(", changed since: ", changes_of(differences)),
+             "; no step is trained. To train, ", ways_out(limit));
+}
+
+void refuse_untrained_changes(const std::string& checkpoint, const std::string& limit,
+                              const std::vector<ResumeDifference>& differences) {
+  if (std::ranges::all_of(differences, &ResumeDifference::is_of_machine)) return;
+  throw UserError(cat("nothing is left to train: '", checkpoint, "' has reached ", limit,
+                      ", and the deck has changed since: ", changes_of(differences),
+                      "; to train what it says now, ", ways_out(limit)));
 }
 
 }  // namespace flotilla

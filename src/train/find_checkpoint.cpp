@@ -15,7 +15,7 @@
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
-#include "src/train/nothing_left.hpp"
+#include "src/train/beginning.hpp"
 
 namespace flotilla {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/train/nothing_left.hpp"
 
 namespace flotilla {
 
@@ -24,10 +23,10 @@ ModelChecks::ModelChecks(RunParts& run, FailureHandler& failure, Saves& saves, c
                                               ? run.model.optimizer.get()
                                               : nullptr)) {}
 
-bool ModelChecks::is_due(std::int64_t step, const Position& position) const {
+bool ModelChecks::is_due(std::int64_t step, bool reported) const {
   if (run_.sync.strategy->pace().independent) return false;
   const std::int64_t every = run_.config.run.agreement_every;
-  return is_reported(run_.config, step, position) || (every > 0 && step % every == 0);
+  return reported || (every > 0 && step % every == 0);
 }
 
 bool ModelChecks::is_overdue() const {

@@ -25,8 +25,8 @@ class ModelChecks {
   ModelChecks(RunParts& run, FailureHandler& failure, Saves& saves, const TrainingState& state,
               bool ends_job_when_diverged);
 
-  /// Whether workers that step together compare their models after that step.
-  bool is_due(std::int64_t step, const Position& position) const;
+  /// Whether workers that step together compare their models after that step. @param reported whether it is
+  bool is_due(std::int64_t step, bool reported) const;
   /// Whether models are to be compared that differ between averagings, and are equal now.
   bool is_overdue() const;
   /// Collective. Ends the job where the workers hold different models.

@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "src/observe/console.hpp"
+#include "src/train/beginning.hpp"
 
 namespace flotilla {
 
@@ -24,6 +25,10 @@ StepReports::StepReports(RunParts& run, Reporter& reporter, const TrainingState&
       state_(state),
       begin_ns_(trace::now_ns()),
       stragglers_(run.machine.workers) {}
+
+bool StepReports::is_due(std::int64_t step, const Position& position) const {
+  return step % run_.config.run.log_every == 0 || !reached_limit(run_.config.train, step, position).empty();
+}
 
 void StepReports::begin() {
   advice_.emplace(run_.config, run_.machine.workers, run_.machine.places, reporter_);

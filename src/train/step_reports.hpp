@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
 #include "src/observe/reporter.hpp"
-#include "src/train/monitor/click_log.hpp"
-#include "src/train/monitor/loss_mean.hpp"
-#include "src/train/monitor/recent_rates.hpp"
+#include "src/strategy/strategy.hpp"
+#include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/resource_advice.hpp"
 #include "src/train/monitor/straggler_monitor.hpp"
 #include "src/train/run_parts.hpp"
@@ -15,11 +16,73 @@
 
 namespace flotilla {
 
+/// Means of a training's steps over its last two to four seconds, for the line on the terminal.
+class RecentRates {
+ public:
+  /// Since the start of training.
+  struct Totals {
+    std::int64_t steps = 0;
+    std::int64_t step_ns = 0;
+    std::int64_t wait_ns = 0;  ///< For input and for other workers; a part of step_ns
+  };
+
+  /// @param now_ns of a clock that does not go back
+  void update(const Totals& totals, std::int64_t now_ns) {
+    if (now_ns - marked_ns_ >= mark_every_ns) {
+      older_ = newer_;
+      newer_ = now_;
+      marked_ns_ = now_ns;
+    }
+    now_ = totals;
+  }
+  double step_s() const {
+    return 1e-9 * static_cast<double>(now_.step_ns - older_.step_ns) /
+           static_cast<double>(std::max<std::int64_t>(1, now_.steps - older_.steps));
+  }
+  /// Share of the time, in [0, 1].
+  double waiting() const {
+    return static_cast<double>(now_.wait_ns - older_.wait_ns) /
+           static_cast<double>(std::max<std::int64_t>(1, now_.step_ns - older_.step_ns));
+  }
+
+ private:
+  static constexpr std::int64_t mark_every_ns = 2'000'000'000;
+
+  Totals older_;
+  Totals newer_;
+  Totals now_;
+  std::int64_t marked_ns_ = 0;
+};
+
+/// The mean loss of the steps since the last report. A single batch's loss says little about progress.
+class LossMean {
+ public:
+  void add(const StepOutcome& outcome) {
+    if (outcome.samples <= 0.0 || !std::isfinite(outcome.loss)) return;
+    sum_ += outcome.loss;
+    ++steps_;
+  }
+  /// Forgets what was added. @returns nothing if that was nothing
+  std::optional<double> take() {
+    if (steps_ == 0) return std::nullopt;
+    const double mean = sum_ / static_cast<double>(steps_);
+    sum_ = 0.0;
+    steps_ = 0;
+    return mean;
+  }
+
+ private:
+  double sum_ = 0.0;
+  std::int64_t steps_ = 0;
+};
+
 /// What a training reports about its steps: metrics, stragglers, the line on the terminal, advice.
 class StepReports {
  public:
   StepReports(RunParts& run, Reporter& reporter, const TrainingState& state);
 
+  /// Whether that step is reported: every so many, and the last. @param position behind it
+  bool is_due(std::int64_t step, const Position& position) const;
   void begin();  ///< By the thread that computes, before the first step of a run
   /// After every step of a run. @param step_ns its time
   void add(const StepOutcome& outcome, std::int64_t step_ns);

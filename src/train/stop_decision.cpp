@@ -14,8 +14,8 @@ namespace flotilla {
 namespace {
 
 constexpr double agreement_deadline_s = 10.0;
-constexpr const char* stopped = "stopped";
-constexpr const char* time_limit = "time limit";
+constexpr const char* stopped_reason = "stopped";
+constexpr const char* time_limit_reason = "time limit";
 constexpr const char* time_is_up_reason = "time is up";
 
 }  // namespace
@@ -32,7 +32,7 @@ StopDecision::StopDecision(const Config& config, const Machine& machine, Reporte
 bool StopDecision::asked_to_stop(const WorkToCome& work) {
   if (!reason_.empty()) return true;
   if (const int signal = stop_signal(); signal != 0) {
-    reason_ = stopped;
+    reason_ = stopped_reason;
     reporter_.say(cat("signal ", signal, " received: stopping after this step",
                       signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
     // How long a step takes is not known before the first one.
@@ -40,7 +40,7 @@ bool StopDecision::asked_to_stop(const WorkToCome& work) {
       machine_.watchdog.set_deadline(std::max(agreement_deadline_s, 3.0 * longest_step_s()));
   } else if (limit_.is_set() && limit_.reached(trace::now_ns(), work)) {
     // One worker's clock decides, and that of the one which reports the reason.
-    reason_ = time_limit;
+    reason_ = time_limit_reason;
   } else if (config_.seconds > 0.0 && machine_.workers.is_root() && state_.trained_s() >= config_.seconds) {
     reason_ = time_is_up_reason;
   }
@@ -48,7 +48,7 @@ bool StopDecision::asked_to_stop(const WorkToCome& work) {
 }
 
 void StopDecision::accept() {
-  if (reason_.empty()) reason_ = stopped;
+  if (reason_.empty()) reason_ = stopped_reason;
   machine_.watchdog.clear_deadline();
 }
 
@@ -61,7 +61,7 @@ void StopDecision::agree() {
 }
 
 bool StopDecision::is_too_short() const {
-  return state_.times.steps <= 1 && reason_ == time_limit && limit_.is_slurms(trace::now_ns());
+  return state_.times.steps <= 1 && reason_ == time_limit_reason && limit_.is_slurms(trace::now_ns());
 }
 
 void StopDecision::note_step(std::int64_t step_ns) {

@@ -9,7 +9,6 @@
 #include "src/optim/loss_scale.hpp"
 #include "src/optim/optimizer.hpp"
 #include "src/strategy/reduce/all_reduce_plan.hpp"
-#include "src/strategy/reduce/reduced_array.hpp"
 #include "src/strategy/reproducible.hpp"
 #include "src/strategy/state_array.hpp"
 #include "src/train/machine.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/train/nothing_left.hpp"
+#include "src/train/beginning.hpp"
 
 namespace flotilla {
 
@@ -62,8 +62,8 @@ StepPlan Trainer::plan_step() {
   const bool asks_to_stop = stop_.asked_to_stop(stop_.has_limit() ? work_to_come() : WorkToCome());
   const bool asks_to_save = checkpoints_.plan_question();
   return {.asks_to_stop = asks_to_stop,
-          .synchronise = asks_to_save || checks_.is_due(step, next) || next.offset == 0 ||
-                         checkpoints_.is_planned(step) || has_done(step, next)};
+          .synchronise = asks_to_save || checks_.is_due(step, reports_.is_due(step, next)) ||
+                         next.offset == 0 || checkpoints_.is_planned(step) || has_done(step, next)};
 }
 
 /// After a step: checks and reports.
@@ -77,9 +77,10 @@ void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
   if (epoch_ended || is_done() || outcome.stop)
     step_.replaced().end_epoch(state_.epoch_of_last_step(), *run_.data.training, run_.machine.workers,
                                parts_.reporter, parts_.failure);
+  const bool reported = reports_.is_due(state_.step, state_.position);
   // Where workers differ between averagings, those of a group now, all of them after the next averaging.
-  if (checks_.is_due(state_.step, state_.position) || checks_.is_overdue()) checks_.check_agreement();
-  if (is_reported(run_.config, state_.step, state_.position) || outcome.stop) {
+  if (checks_.is_due(state_.step, reported) || checks_.is_overdue()) checks_.check_agreement();
+  if (reported || outcome.stop) {
     reports_.report(outcome, step_.clicks());
     saves_.report();
   }

@@ -7,7 +7,7 @@
 
 #include "src/job/failure.hpp"
 #include "src/optim/schedule.hpp"
-#include "src/train/monitor/click_log.hpp"
+#include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
 #include "src/train/run_parts.hpp"
 #include "src/train/saves.hpp"

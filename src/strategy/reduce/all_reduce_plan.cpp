@@ -6,13 +6,13 @@
 #include <string_view>
 
 #include "kernels/error.hpp"
+#include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/choose_all_reduce.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/shared_memory.hpp"
 #include "mpi/core/slices.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/job/failure.hpp"
-#include "src/strategy/reduce/reduced_array.hpp"
 
 namespace flotilla {
 
@@ -221,6 +221,20 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
     reduction.exact = make(AllReduceKind::mpi, mpi::Wire::float32);
   reduction.description = describe(plan, kind);
   return reduction;
+}
+
+ReducedArray::ReducedArray(Device& device, std::size_t count, const AllReducePlan& plan,
+                           const mpi::Communicator& host) {
+  if (plan.window) window_ = std::make_unique<mpi::SharedStorage>(host, count);
+  if (window_ && device.info().shares_host_memory) {
+    values_ = device_span(window_->mine());
+    return;
+  }
+  storage_ = device.memory().allocate(count);
+  values_ = storage_.span();
+  if (!plan.staged) return;
+  pinned_ = window_ ? device.memory().pin(window_->mine()) : device.memory().pinned(count);
+  mirror_ = {values_, window_ ? window_->mine() : host_span(pinned_.span())};
 }
 
 }  // namespace flotilla

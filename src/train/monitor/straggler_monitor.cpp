@@ -4,15 +4,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/median.hpp"
+#include "kernels/trace.hpp"
 #include "src/observe/stopwatch.hpp"
 
 namespace flotilla {
+
+LastArrivals::LastArrivals(int workers)
+    : times_last(static_cast<std::size_t>(workers)), cost_ns(static_cast<std::size_t>(workers)) {}
+
+void LastArrivals::record(std::span<const std::int64_t> waits_ns) {
+  require(waits_ns.size() == cost_ns.size(), "waits of ", waits_ns.size(), " workers of ", cost_ns.size());
+  if (waits_ns.size() < 2) return;
+  const auto last = static_cast<std::size_t>(std::ranges::min_element(waits_ns) - waits_ns.begin());
+  std::int64_t next = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t worker = 0; worker < waits_ns.size(); ++worker)
+    if (worker != last) next = std::min(next, waits_ns[worker]);
+  ++synchronisations;
+  ++times_last[last];
+  cost_ns[last] += next - waits_ns[last];
+}
 
 namespace {
 
@@ -180,6 +199,35 @@ StragglerReport StragglerMonitor::whole() const {
   const std::size_t begin = static_cast<std::size_t>(report.slowest) * phase_names.size();
   report.phase = phase_names[largest(costs.subspan(begin, phase_names.size()))];
   return report;
+}
+
+EmulatedStraggler::EmulatedStraggler(const EmulatedStragglerConfig& config, int rank, int workers)
+    : config_(config), rank_(rank), workers_(workers) {
+  if (config.rank >= workers)
+    throw UserError(cat("run.emulate_straggler.rank = ", config.rank, ", but there ",
+                        workers == 1 ? "is 1 worker" : cat("are ", workers, " workers"), ": give at most ",
+                        workers - 1));
+}
+
+std::int64_t EmulatedStraggler::pause(std::int64_t step, std::int64_t compute_ns) const {
+  if (!emulates() || step % config_.every != 0) return 0;
+  const std::int64_t turn = config_.take_turns ? step / config_.every : 0;
+  if ((config_.rank + turn) % workers_ != rank_) return 0;
+  const double pause_ns = config_.pause_s > 0.0
+                              ? config_.pause_s * 1e9
+                              : (config_.slow_factor - 1.0) * static_cast<double>(compute_ns);
+  const trace::Span span("emulated pause");
+  const std::int64_t begin_ns = trace::now_ns();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(std::llround(pause_ns)));
+  return trace::now_ns() - begin_ns;
+}
+
+std::string EmulatedStraggler::description() const {
+  if (config_.rank < 0) return "";
+  return fmt::format("{}rank {} {}{}", config_.take_turns ? "in turn, beginning with " : "", config_.rank,
+                     config_.pause_s > 0.0 ? fmt::format("pauses {} s", config_.pause_s)
+                                           : fmt::format("computes {} times as long", config_.slow_factor),
+                     config_.every == 1 ? "" : fmt::format(" in every {} steps the first", config_.every));
 }
 
 }  // namespace flotilla

@@ -3,13 +3,27 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "src/train/monitor/last_arrivals.hpp"
+#include "src/config/config.hpp"
 
 namespace flotilla {
+
+/// Which worker arrived last at each collective, and the time it cost the others. Indexed by worker.
+struct LastArrivals {
+  std::int64_t synchronisations = 0;     ///< Number of recorded synchronisations
+  std::vector<std::int64_t> times_last;  ///< How often the worker arrived last
+  std::vector<std::int64_t>
+      cost_ns;  ///< Time that all would have saved, had it arrived with the one before it
+
+  explicit LastArrivals(int workers);
+  /// Records one synchronisation, in which worker w waited waits_ns[w], common waits included: the worker
+  /// that waited least arrived last. Needs no common clock.
+  void record(std::span<const std::int64_t> waits_ns);
+};
 
 /// The phases of a worker's time, besides waiting for others.
 enum class Phase { input, compute, optimizer, saving, validation, pause, rest };
@@ -78,6 +92,25 @@ class StragglerMonitor {
   LastArrivals whole_;
   StragglerReport sums_;              ///< Of all reports
   std::vector<double> phase_cost_s_;  ///< Cost by worker and phase, over all reports
+};
+
+/// A worker that run.emulate_straggler makes slow: it sleeps, so that the others keep their cores.
+class EmulatedStraggler {
+ public:
+  /// @throws UserError if the deck's rank is no worker
+  EmulatedStraggler(const EmulatedStragglerConfig& config, int rank, int workers);
+
+  bool emulates() const { return config_.rank >= 0; }
+  /// Sleeps as the deck asks at the end of a backward pass of `step`, whose computation took `compute_ns` so
+  /// far. Returns the time slept, ns; 0 on the other workers.
+  std::int64_t pause(std::int64_t step, std::int64_t compute_ns) const;
+  /// "rank 1 takes 2 times as long in every 10th step"; empty: none is emulated.
+  std::string description() const;
+
+ private:
+  EmulatedStragglerConfig config_;
+  int rank_;
+  int workers_;
 };
 
 }  // namespace flotilla

@@ -7,7 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
 #include "src/train/evaluation.hpp"
-#include "src/train/monitor/click_log.hpp"
+#include "src/train/monitor/click_metrics.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/clicks.hpp"

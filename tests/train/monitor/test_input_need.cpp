@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "src/train/monitor/input_need.hpp"
+#include "src/train/monitor/resource_advice.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/train/monitor/last_arrivals.hpp"
+#include "src/train/monitor/straggler_monitor.hpp"
 
 namespace flotilla {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "src/train/monitor/loss_mean.hpp"
+#include "src/train/step_reports.hpp"
 
 namespace flotilla {
 namespace {
