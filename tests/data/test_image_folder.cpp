@@ -55,8 +55,8 @@ TEST(ImageFolder, NumbersClassesAndImagesInByteOrder) {
   EXPECT_EQ(list.path(1), folder.path("train/a b/0.jpg"));
   EXPECT_EQ(list.place(1), "");
   EXPECT_EQ(list.description, "5 images of 3 classes in " + folder.path("train"));
-  EXPECT_TRUE(contains(list.left_out, "2 hidden or system files (")) << list.left_out;
-  EXPECT_TRUE(contains(list.left_out, "2 other files (")) << list.left_out;
+  EXPECT_TRUE(contains(list.left_out.text(), "2 hidden or system files (")) << list.left_out.text();
+  EXPECT_TRUE(contains(list.left_out.text(), "2 other files (")) << list.left_out.text();
 }
 
 TEST(ImageFolder, AnotherNumberOfClassesIsToldWithBothNumbers) {
@@ -95,7 +95,7 @@ TEST(ImageFolder, SaysWhatItLeavesOut) {
        {"2 WebP images (", "; convert it to JPEG or PNG)", "1 TIFF image (\"x.tif\"",
         "3 hidden or system files (", "1 JPEG image (\"photo\"; let its name end in .jpg or .png)",
         "1 GIF image (\"scan.dat\"; convert"})
-    EXPECT_TRUE(contains(list.left_out, said)) << said << " is not in " << list.left_out;
+    EXPECT_TRUE(contains(list.left_out.text(), said)) << said << " is not in " << list.left_out.text();
 
   put(folder, {"only/a/1.png", "only/b/1.webp"});
   EXPECT_TRUE(contains(mistake_of(folder.path("only"), {.classes = 2}),
