@@ -18,8 +18,9 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIB
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development INCLUDES DESTINATION "${headers}")
 # Headers that include a vendor's headers are private to the library.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" COMPONENT development FILES_MATCHING PATTERN "*.hpp"
-        REGEX "/kernels/(cudnn|device_loops|flat|graphs|onednn|processor|reference)$" EXCLUDE
-        REGEX "/mpi/(core/(backoff|native|shared_group|shared_window)|push_pull/push_pull_requests|watchdog/(mismatch_detector|small_messages)|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
+        REGEX "/kernels/(cudnn|device_loops|graphs|onednn|processor|reference)$" EXCLUDE
+        REGEX "/kernels/flat/(chunks|functors|host_flat|host_sweep)[.]hpp$" EXCLUDE
+        REGEX "/mpi/(core/(backoff|native)|watchdog/mismatch_detector|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
         REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|report/read_run)[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}" COMPONENT development)
@@ -49,6 +50,8 @@ foreach(document IN LISTS documents)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
   file(READ "${document}" text)
   string(REGEX REPLACE "\\]\\(((\\.\\./)?)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")
+  # The sources are not installed: a link to one becomes its text.
+  string(REGEX REPLACE "\\[([^]]+)\\]\\(\\.\\./(kernels|models|mpi|src)/[^)]*\\)" "\\1" text "${text}")
   file(WRITE "${PROJECT_BINARY_DIR}/installed/${document}" "${text}")
   cmake_path(GET document PARENT_PATH folder)
   install(FILES "${PROJECT_BINARY_DIR}/installed/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}"
