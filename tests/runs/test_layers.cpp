@@ -96,8 +96,10 @@ TEST(LayerRuns, AreCheckedEvaluatedAndInspected) {
     all.emplace_back("--check");
     return all;
   }());
-  EXPECT_NE(checked.find("3        residual projection                       8x13x13            0"),
-            std::string::npos)
+  EXPECT_NE(
+      checked.find(
+          "3            residual projection                       8x13x13            0                0"),
+      std::string::npos)
       << checked;
   train(1, arguments(run, 5));
 
