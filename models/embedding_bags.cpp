@@ -56,7 +56,7 @@ void BatchRows::find(const Bags& bags) {
   make_room(bags.ids.size());
   ids_ = bags.ids.size();
   distinct_ = 0;
-  // Of a table made for larger batches only what this one needs is cleared and used.
+  // The table may be larger, made for a larger batch: only the part for this batch is cleared and used.
   const std::size_t places = std::bit_ceil(std::max<std::size_t>(64, 2 * ids_));
   const std::size_t mask = places - 1;
   const int shift = 64 - std::countr_zero(places);

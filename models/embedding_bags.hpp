@@ -15,7 +15,7 @@ struct Bags {
   std::span<const std::int32_t> ends{};  ///< rows × slots: where each bag ends in `ids`
 };
 
-/// Which rows of a sparse table a batch needs. A row's key is the id itself; with `per_slot` the slot is
+/// The rows of a sparse table that a batch needs. A row's key is the id itself; with `per_slot` the slot is
 /// mixed in, so that an id has a row for every slot. Its memory grows to that of the largest batch and is
 /// reused: 12 bytes an id, and 8 to 16 for the index.
 class BatchRows {

@@ -18,8 +18,8 @@
 
 namespace flotilla::mpi {
 
-/// Of messages that are longer than their buffers MPI itself tells. @throws InternalError if a message that
-/// was received is shorter than `wanted` values of `type`
+/// @throws InternalError if a received message is shorter than `wanted` values of `type`; MPI itself reports
+/// a message that is longer than its buffer
 inline void require_whole(const MPI_Status& status, MPI_Datatype type, std::int64_t wanted,
                           const char* what) {
   int count = 0;

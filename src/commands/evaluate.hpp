@@ -21,11 +21,11 @@ struct EvaluateArguments {
   std::string output;  ///< File for the JSON; empty: stdout, instead of the report
 };
 
-/// Which classes samples of each class are taken for: that of their highest output (of equal outputs the
-/// lower class).
+/// The classes that samples of each class are predicted as: the class of the highest output (the lower class
+/// where outputs are equal).
 class ClassTable {
  public:
-  /// Of more classes no matrix is counted.
+  /// With more classes no matrix is counted.
   static constexpr std::int64_t most_for_matrix = 1000;
 
   /// @param names of the classes; empty: they have numbers only  @param matrix count each pair of classes

@@ -21,8 +21,8 @@ struct PredictArguments {
   bool all = false;      ///< All classes
 };
 
-/// What is told of a sample: its classes, its labels that are 0 or 1 by the probability of 1 (of a model that
-/// gives their logits), or numbers as they are.
+/// The kind of a sample's predictions: its classes; labels of 0 or 1, as the probability of 1 (the model
+/// gives their logits); or numbers as they are.
 enum class Told { classes, labels, numbers };
 
 /// How predictions are written.

@@ -32,7 +32,7 @@ namespace {
 constexpr double least_quiet_s = 10.0;
 constexpr double quiet_intervals = 5.0;
 
-/// Which file a path leads to; 0: none.
+/// The inode that a path leads to; 0: there is no such file.
 std::uint64_t identity_of(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;

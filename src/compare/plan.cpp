@@ -334,7 +334,7 @@ class Trainings {
     add(cat(plan_.path, ": run ", config::quoted(plan_.runs[run].name), ": ", text));
   }
 
-  /// Of an override of the command line, which is laid under what each training sets by itself.
+  /// Refuses an override of the command line, which is laid under what each training sets by itself.
   void add_refusal(const std::string& text) {
     const std::string path = text.substr(0, text.find('='));
     const std::string refused = path == "run.output" ? "" : refusal(path, false);

@@ -224,7 +224,7 @@ std::string with_bar(double share, const std::vector<Field>& fields, int columns
   return head + '[' + std::string(full, '#') + std::string(cells - full, '.') + "] " + text;
 }
 
-/// Of a run that a time ends: neither its steps nor what is left of them is known.
+/// The line of a run that a time limit ends: neither its number of steps nor the rest of them is known.
 std::string line_without_end(const LiveStep& now, int columns) {
   std::vector<Field> fields{
       {1, fmt::format("epoch {}", now.epoch)},

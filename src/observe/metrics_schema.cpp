@@ -96,7 +96,7 @@ void visit_keys(Report& report, Visitor& key) {
       "that all would have gained, had it come with the next one");
 }
 
-/// Of more outputs a line of metrics.jsonl holds the figures of all together only.
+/// With more outputs a line of metrics.jsonl holds the figures over all outputs only.
 constexpr std::size_t most_reported_outputs = 1000;
 
 /// Visits the place of a value, which is `figures` where the visitor reads.

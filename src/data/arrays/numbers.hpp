@@ -115,7 +115,7 @@ class SampleScaling {
   void convert(std::span<const std::byte> numbers, std::span<float> to) const;
   /// Whether convert() copies: float32 as it is.
   bool changes_nothing() const;
-  /// Of each channel of a sample that is bytes.
+  /// The scaling of each channel of a sample of bytes.
   ByteScaling bytes(std::int64_t channels) const;
 
  private:

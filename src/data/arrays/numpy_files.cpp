@@ -157,7 +157,7 @@ std::shared_ptr<const UnchangedFile> unchanged(File file) {
   return std::make_shared<const UnchangedFile>(std::move(file));
 }
 
-/// Of stored arrays what this process still compares with their checksums: data sets may be of many files.
+/// Bytes of stored arrays that this process still compares with checksums: a data set may have many files.
 std::atomic<std::int64_t> bytes_to_compare{std::int64_t{1} << 30};
 
 class NpzFile final : public ArrayFile {
