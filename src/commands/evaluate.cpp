@@ -27,6 +27,7 @@
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/data/sampler.hpp"
 #include "src/files/atomic_file.hpp"
@@ -191,7 +192,7 @@ void write_json(const Task& task, const Dataset& data, const Evaluation& result,
 
 /// @throws UserError if the class folders of the data are not the classes that the model was trained on
 void check_class_folders(const Config& config, const std::vector<std::string>& names) {
-  if (config.data.kind != DataKind::image_folder || names.empty() || !config.data.validation.given) return;
+  if (!reader_of(config.data.kind).class_folders || names.empty() || !config.data.validation.given) return;
   const std::vector<std::string> folders = class_folders(config.data.validation.path);
   const auto differs = std::ranges::mismatch(folders, names);
   if (folders.size() != names.size() || differs.in1 == folders.end()) return;  // a number is refused anyway
@@ -257,7 +258,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
     std::vector<std::string> told = warnings;
     told.insert(told.end(), inference.notes().begin(), inference.notes().end());
     const auto trained = checkpoint.state.choices.find("data.train");
-    const bool made_up = config.data.kind == DataKind::random;  // from another seed
+    const bool made_up = !config.data.keys().files;  // from another seed
     if (!made_up && trained != checkpoint.state.choices.end() && trained->second == identity_of(data))
       told.push_back(cat("these are the samples that the model was trained on (", trained->second,
                          "): their figures do not tell how it does on others"));

@@ -9,10 +9,7 @@
 #include "kernels/error.hpp"
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
-#include "src/data/arrays/array_dataset.hpp"
-#include "src/data/arrays/numbers.hpp"
-#include "src/data/arrays/open_arrays.hpp"
-#include "src/data/idx_data.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
 #include "src/data/input_form.hpp"
@@ -22,36 +19,16 @@ namespace flotilla {
 
 namespace {
 
-/// The samples that the network of a checkpoint takes.
-struct SampleForm {
-  Shape shape{};       ///< (C,H,W) of images; empty where neither checkpoint nor data say it
-  bool bytes = false;  ///< uint8
-};
-
-/// The form of samples where the checkpoint does not keep it, from the headers of the data that its deck
-/// names.
-SampleForm form_in_files(const DataConfig& data) {
-  const DataSourceConfig& source = data.validation.given ? data.validation : data.train;
-  bool compressed = false;
-  if (data.kind == DataKind::idx) {
-    const IdxFile idx = idx_header(source.images, IdxKind::images, compressed);
-    return {.shape = {1, idx.rows, idx.columns}, .bytes = true};
-  }
-  SampleForm form;
-  if (data.has_arrays() || data.kind == DataKind::cifar) {
-    const ArrayForm inputs = form_of_inputs(data, source, !data.validation.given);
-    return {.shape = sample_shape_of(inputs, data.channels_last), .bytes = inputs.type.is_byte()};
-  }
-  if (data.kind == DataKind::random)
-    for (const std::int64_t extent : data.shape) form.shape.append(extent);
-  return form;
-}
-
+/// The samples that the network of a checkpoint takes; of a checkpoint that does not keep their form that of
+/// the data that its deck names.
 SampleForm form_of(const DataConfig& data, const CheckpointState& state) {
-  if (data.has_images()) return {.shape = {3, data.image_size, data.image_size}, .bytes = true};
   const auto kept = state.choices.find("model.inputs");
-  if (kept == state.choices.end()) return form_in_files(data);
-  return {.shape = shape_in(kept->second), .bytes = kept->second.starts_with("uint8 ")};
+  if (kept != state.choices.end())
+    return {.shape = shape_in(kept->second), .bytes = kept->second.starts_with("uint8 ")};
+  const auto form = reader_of(data.kind).form;
+  const DatasetUse use{.training = !data.validation.given};
+  const DataSourceConfig& source = use.training ? data.train : data.validation;
+  return form == nullptr ? SampleForm() : form({.data = data, .source = source, .use = use});
 }
 
 /// The scaling of images of bytes; empty for other samples.

@@ -7,7 +7,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
-#include "src/data/class_names.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/input_form.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"

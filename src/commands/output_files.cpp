@@ -42,7 +42,7 @@ void check_outputs(const std::vector<std::string>& outputs, const Config& config
   const bool replaces =
       std::ranges::any_of(outputs, [&](const std::string& path) { return fs::exists(path, error); });
   others.push_back(config.model.initial_weights);
-  if (replaces && config.data.kind != DataKind::random) {
+  if (replaces && config.data.keys().files) {
     const std::vector<std::string> files = files_of(config.data, source, config.model.classes);
     others.insert(others.end(), files.begin(), files.end());
     others.push_back(config.data.class_names);

@@ -17,6 +17,7 @@
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/monitor/click_metrics.hpp"
@@ -159,14 +160,14 @@ struct PredictionTask {
 
 /// What was given, as the source of validation. @throws UserError if the deck's kind of data takes only one
 DataSourceConfig source_of(const DataConfig& data, const std::vector<std::string>& inputs) {
-  if (data.kind == DataKind::random)
+  const DataReader& reader = reader_of(data.kind);
+  if (!data.keys().files)
     throw UserError(
         "the deck's data are random: say what kind the given ones are (data.kind=idx, image-list, criteo or "
         "libsvm)");
-  if (!data.has_images() && inputs.size() > 1)
-    throw UserError(
-        cat("data.kind = \"", data.kind, "\" takes one file at a time, got ", inputs[0], " and ", inputs[1],
-            data.has_clicks() ? "; of several logs name their folder, or a pattern in quotes" : ""));
+  if (!reader.predicts_several && inputs.size() > 1)
+    throw UserError(cat("data.kind = \"", data.kind, "\" takes one file at a time, got ", inputs[0], " and ",
+                        inputs[1], reader.one_advice));
   DataSourceConfig source;
   source.given = true;
   source.input_array = data.validation.input_array;

@@ -62,4 +62,11 @@ double OutputUnits::value(float output, std::size_t number) const {
   return static_cast<double>(output) * scale_[number] + shift_[number];
 }
 
+std::vector<std::string> kinds_with(bool DataKindKeys::*group) {
+  std::vector<std::string> words;
+  for (const DataKindKeys& kind : data_kinds)
+    if (kind.*group) words.emplace_back(kind.word);
+  return words;
+}
+
 }  // namespace flotilla

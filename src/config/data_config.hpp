@@ -1,18 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/config/choices.hpp"
 
 namespace flotilla {
 
+/// Kinds of data. A new one is named here and gets a row in data_kinds; how it is read is described at the
+/// end of its source in src/data, and listed in src/data/data_reader.hpp.
 enum class DataKind { idx, image_list, image_folder, webdataset, hdf5, numpy, cifar, criteo, libsvm, random };
+
+/// A kind of data in decks: its word, its help and the groups of keys that it has.
+struct DataKindKeys {
+  std::string_view word;
+  std::string_view help;   ///< Of data.kind; empty: the next kind's is of both
+  bool files = true;       ///< The samples lie in files (data.stage_to); false: they are made up
+  bool path = false;       ///< data.train.path and data.validation.path name the files
+  bool images = false;     ///< Files of photographs: data.image_size, data.crop_area …
+  bool augmented = false;  ///< Samples may be images: data.flip, data.erase, data.rand_augment …
+  bool colours = false;  ///< Photographs: data.image_mean and data.image_std, and data.flip is 0.5 by default
+  bool pixels = false;   ///< data.mean and data.std
+  bool arrays = false;  ///< Arrays of samples and targets, which may be numbers: data.inputs, data.targets …
+  bool clicks = false;    ///< Bags of ids: data.hash_buckets
+  bool shares = false;    ///< data.deal
+  bool in_order = false;  ///< data.order is "file" by default
+};
+
+/// In the order of DataKind.
+inline constexpr std::array data_kinds = {
+    DataKindKeys{.word = "idx",
+                 .help = "files of images and labels as MNIST has them, plain or .gz",
+                 .augmented = true,
+                 .pixels = true},
+    DataKindKeys{.word = "image-list",
+                 .help = "JPEG and PNG files named in a list",
+                 .path = true,
+                 .images = true,
+                 .augmented = true,
+                 .colours = true},
+    DataKindKeys{.word = "image-folder",
+                 .help = "a folder of them per class",
+                 .path = true,
+                 .images = true,
+                 .augmented = true,
+                 .colours = true},
+    DataKindKeys{.word = "webdataset",
+                 .help = "tar files of them, as `flotilla pack` and Python's webdataset write them",
+                 .path = true,
+                 .images = true,
+                 .augmented = true,
+                 .colours = true},
+    DataKindKeys{.word = "hdf5",
+                 .help = "",
+                 .path = true,
+                 .augmented = true,
+                 .pixels = true,
+                 .arrays = true,
+                 .shares = true},
+    DataKindKeys{.word = "numpy",
+                 .help = "arrays of samples and of labels or targets",
+                 .path = true,
+                 .augmented = true,
+                 .pixels = true,
+                 .arrays = true,
+                 .shares = true},
+    DataKindKeys{.word = "cifar",
+                 .help = "binary files of CIFAR-10 and CIFAR-100",
+                 .path = true,
+                 .augmented = true,
+                 .colours = true,
+                 .shares = true},
+    // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
+    DataKindKeys{.word = "criteo",
+                 .help = "lines of a label, 13 numbers and 26 categories",
+                 .path = true,
+                 .clicks = true,
+                 .shares = true,
+                 .in_order = true},
+    DataKindKeys{.word = "libsvm",
+                 .help = "lines of a label and index:value pairs",
+                 .path = true,
+                 .clicks = true,
+                 .shares = true},
+    DataKindKeys{.word = "random", .help = "made up", .files = false},
+};
+static_assert(data_kinds.size() == static_cast<std::size_t>(DataKind::random) + 1);
+
 template <>
-inline constexpr auto words_of<DataKind> = deck_words("idx", "image-list", "image-folder", "webdataset",
-                                                      "hdf5", "numpy", "cifar", "criteo", "libsvm", "random");
+inline constexpr auto words_of<DataKind> = [] {
+  std::array<std::string_view, data_kinds.size()> words;
+  std::ranges::transform(data_kinds, words.begin(), &DataKindKeys::word);
+  return words;
+}();
+
+/// The words of the kinds that have a group of keys: kinds_with(&DataKindKeys::arrays).
+std::vector<std::string> kinds_with(bool DataKindKeys::*group);
 
 enum class LastBatch { wrap, drop };
 template <>
@@ -59,8 +148,8 @@ struct DataSourceConfig {
   std::string images;        ///< idx
   std::string labels;        ///< idx
   std::int64_t samples = 0;  ///< random
-  /// image-list: the list; image-folder: the folder of the class folders; criteo, libsvm: a file, a folder or
-  /// a pattern of them
+  /// DataKindKeys::path: a file, a folder or a pattern of them; image-list: the list; image-folder: the
+  /// folder of the class folders
   std::string path{};
   std::string root{};          ///< image-list: where relative paths begin; empty: found by the list's name
   std::string input_array{};   ///< hdf5, numpy: in place of DataConfig::inputs; empty: that
@@ -131,11 +220,11 @@ struct DataConfig {
   std::int64_t max_bad_images = 100;  ///< In an epoch, over all ranks
   CachedFiles cache = CachedFiles::none;
 
-  bool has_images() const {
-    return kind == DataKind::image_list || kind == DataKind::image_folder || kind == DataKind::webdataset;
-  }
-  bool has_arrays() const { return kind == DataKind::hdf5 || kind == DataKind::numpy; }
-  bool has_clicks() const { return kind == DataKind::criteo || kind == DataKind::libsvm; }
+  /// The groups of keys that the kind has.
+  const DataKindKeys& keys() const { return data_kinds[static_cast<std::size_t>(kind)]; }
+  bool has_images() const { return keys().images; }
+  bool has_arrays() const { return keys().arrays; }
+  bool has_clicks() const { return keys().clicks; }
   /// The names of the arrays of `source`, train or validation.
   const std::string& inputs_of(const DataSourceConfig& source) const {
     return source.input_array.empty() ? inputs : source.input_array;

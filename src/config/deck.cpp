@@ -152,12 +152,10 @@ void derive(const config::DeckValues& given, Config& config) {
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
     if (given.find("model.activation") == nullptr) config.model.activation = Activation::relu;
   }
-  // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
-  if (config.data.kind == DataKind::criteo && given.find("data.order") == nullptr)
-    config.data.order = SampleOrder::file;
+  const DataKindKeys& kind = config.data.keys();
+  if (kind.in_order && given.find("data.order") == nullptr) config.data.order = SampleOrder::file;
   // Photographs are mirrored as torchvision's references do it; digits and letters have a left and a right.
-  const bool photographs = config.data.has_images() || config.data.kind == DataKind::cifar;
-  if (photographs && given.find("data.flip") == nullptr) config.data.flip = 0.5;
+  if (kind.colours && given.find("data.flip") == nullptr) config.data.flip = 0.5;
   config.optimizer.decay = update_decay(config.optimizer);
   auto* server = std::get_if<ServerConfig>(&config.strategy);
   if (server != nullptr && server->mode != ServerMode::sync && given.find("server.max_staleness") == nullptr)

@@ -156,6 +156,11 @@ inline Condition data_is(std::string kind) {
   return {"data.kind", {std::move(kind)}};
 }
 
+/// Kinds of data that have a group of keys.
+inline Condition data_has(bool DataKindKeys::*group) {
+  return {"data.kind", kinds_with(group)};
+}
+
 /// For enums, whose words are the rule, and where all values of the type are allowed.
 inline Rule any_value() {
   return {};

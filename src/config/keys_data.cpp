@@ -5,13 +5,12 @@
 namespace flotilla::config {
 namespace {
 
-Condition arrays() {
-  return {"data.kind", {"hdf5", "numpy"}};
-}
-
-Condition data_has_path() {
-  return {"data.kind",
-          {"image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo", "libsvm"}};
+/// What each kind of data is: "idx": files of …; "image-list": ….
+std::string help_of_kinds() {
+  std::string text;
+  for (const DataKindKeys& kind : data_kinds)
+    text += cat(quoted(kind.word), kind.help.empty() ? ", " : cat(": ", kind.help, "; "));
+  return text.substr(0, text.size() - 2);
 }
 
 class DataRules : public RuleChecks {
@@ -76,14 +75,7 @@ class DataRules : public RuleChecks {
 
 std::vector<Key> data_keys() {
   return {
-      key<&DataConfig::kind>(
-          "data.kind", any_value(), must_match,
-          "\"idx\": files of images and labels as MNIST has them, plain or .gz; \"image-list\": JPEG and PNG "
-          "files named in a list; \"image-folder\": a folder of them per class; \"webdataset\": tar files of "
-          "them, as `flotilla pack` and Python's webdataset write them; \"criteo\": lines of a label, 13 "
-          "numbers and 26 categories; \"libsvm\": lines of a label and index:value pairs; \"hdf5\", "
-          "\"numpy\": arrays of samples and of labels or targets; \"cifar\": binary files of CIFAR-10 and "
-          "CIFAR-100; \"random\": made up"),
+      key<&DataConfig::kind>("data.kind", any_value(), must_match, help_of_kinds()),
       key<&DataConfig::shape>("data.shape", array_of(1, 3, positive(16777216)), must_match,
                               "Shape of a sample, one to three sizes")
           .only_for(data_is("random"))
@@ -92,11 +84,11 @@ std::vector<Key> data_keys() {
       key<&DataConfig::mean>(
           "data.mean", any_value(), on_request,
           "The network sees (pixel / 255 − mean) / std; of arrays those of uint8, others refuse it")
-          .only_for({"data.kind", {"idx", "hdf5", "numpy"}})
+          .only_for(data_has(&DataKindKeys::pixels))
           .may_be_left_out()
           .with_default("0.5"),
       key<&DataConfig::std>("data.std", positive(), on_request, "See data.mean")
-          .only_for({"data.kind", {"idx", "hdf5", "numpy"}})
+          .only_for(data_has(&DataKindKeys::pixels))
           .may_be_left_out()
           .with_default("0.5"),
       key<&DataConfig::class_names>(
@@ -111,9 +103,7 @@ std::vector<Key> data_keys() {
           "Folder on a disk of each host, as \"/local/scratch\", that the data are copied to, once on each "
           "host, before `flotilla train` reads them there; what is there and unchanged is not copied again; "
           "empty: they are read where they are")
-          .only_for({"data.kind",
-                     {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar", "criteo",
-                      "libsvm"}})
+          .only_for(data_has(&DataKindKeys::files))
           .output_path(),
       key<&DataConfig::threads>("data.threads", at_least(1, 1024), of_machine,
                                 "Threads of a rank that read ahead")
@@ -147,30 +137,30 @@ std::vector<Key> array_keys() {
       key<&DataConfig::inputs>(
           "data.inputs", any_value(), must_match,
           "Name of the array of samples: (N), (N,F), (N,H,W) or (N,C,H,W); with groups as \"train/images\"")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::targets>("data.targets", any_value(), must_match,
                                 "Name of the array of labels 0 … classes − 1 (integers), or of the numbers "
                                 "to be predicted, (N) or (N,model.outputs)")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::channels_last>("data.channels_last", any_value(), must_match,
                                       "Images lie as (N,H,W,C)")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::input_mean>(
           "data.input_mean", array_of(0, most_scalings, {}), on_request,
           "The network sees (x − mean) / std: one value, or one for each feature of (N,F), each channel of "
           "(N,C,H,W); of uint8, x is the value / 255, and data.mean and data.std are left out. `flotilla "
           "inspect FILE` measures them")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::input_std>("data.input_std", array_of(0, most_scalings, positive()), on_request,
                                   "See data.input_mean")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::target_mean>(
           "data.target_mean", array_of(0, most_scalings, {}), on_request,
           "The loss sees (t − mean) / std of numbers to be predicted: one value, or one for each")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::target_std>("data.target_std", array_of(0, most_scalings, positive()), on_request,
                                    "See data.target_mean")
-          .only_for(arrays()),
+          .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::cache_mb>("data.cache_mb", at_least(1, 1048576), of_machine,
                                  "MiB of decoded chunks that each rank keeps of training data, and as much "
                                  "of validation data; at least a chunk for each thread")
@@ -184,18 +174,18 @@ std::vector<Key> click_keys() {
       key<&DataConfig::hash_buckets>(
           "data.hash_buckets", at_least(0, 9e18), must_match,
           "Ids are the hash of slot and category modulo this; 0: the whole hash of 64 bits")
-          .only_for({"data.kind", {"criteo", "libsvm"}}),
+          .only_for(data_has(&DataKindKeys::clicks)),
       key<&DataConfig::dense_transform>(
           "data.dense_transform", any_value(), must_match,
           "What becomes of a number: \"log\": ln(1 + max(x, 0)); \"min-max\": capped at the 95th percentile "
           "of Criteo's challenge and scaled to [0, 1], as PaddlePaddle's Fleet does. A missing number: 0")
-          .only_for({"data.kind", {"criteo"}}),
+          .only_for(data_is("criteo")),
       key<&DataConfig::deal>("data.deal", any_value(), must_match,
                              "What a worker reads: \"samples\": its part of each global batch; \"files\": "
                              "files of its own, neighbours, as in PaddlePaddle's Fleet; \"bytes\": a part of "
                              "all files of its own, as long as the others', of arrays in whole chunks. A "
                              "worker that reaches its end starts again until the largest part is read")
-          .only_for({"data.kind", {"hdf5", "numpy", "cifar", "criteo", "libsvm"}}),
+          .only_for(data_has(&DataKindKeys::shares)),
   };
 }
 
@@ -220,7 +210,7 @@ std::vector<Key> data_source_keys() {
           "day_{0..22}.gz. Arrays: a file, a folder or a pattern; several files are joined along the first "
           "axis in byte order of their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a "
           "folder's data_batch_*.bin or train.bin)")
-          .only_for(data_has_path())
+          .only_for(data_has(&DataKindKeys::path))
           .must_be_given()
           .input_path(),
       key<&DataConfig::train, &DataSourceConfig::root>(
@@ -233,12 +223,12 @@ std::vector<Key> data_source_keys() {
       key<&DataConfig::train, &DataSourceConfig::input_array>(
           "data.train.inputs", any_value(), same_samples,
           "Name of the array of training samples; left out: data.inputs")
-          .only_for(arrays())
+          .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
       key<&DataConfig::train, &DataSourceConfig::target_array>(
           "data.train.targets", any_value(), same_samples,
           "Name of the array of their labels or targets; left out: data.targets")
-          .only_for(arrays())
+          .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
       key<&DataConfig::train, &DataSourceConfig::samples>("data.train.samples", positive(most_steps),
                                                           must_match, "Number of random training samples")
@@ -258,7 +248,7 @@ std::vector<Key> data_source_keys() {
       key<&DataConfig::validation, &DataSourceConfig::path>(
           "data.validation.path", any_value(), same_samples,
           "The same for validation; left out or empty: no validation")
-          .only_for(data_has_path())
+          .only_for(data_has(&DataKindKeys::path))
           .may_be_left_out()
           .input_path(),
       key<&DataConfig::validation, &DataSourceConfig::root>("data.validation.root", any_value(), same_samples,
@@ -270,12 +260,12 @@ std::vector<Key> data_source_keys() {
           "data.validation.inputs", any_value(), same_samples,
           "Name of the array of validation samples, which may lie in the file of the training samples; left "
           "out: data.inputs")
-          .only_for(arrays())
+          .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
       key<&DataConfig::validation, &DataSourceConfig::target_array>(
           "data.validation.targets", any_value(), same_samples,
           "Name of the array of their labels or targets; left out: data.targets")
-          .only_for(arrays())
+          .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
       key<&DataConfig::validation, &DataSourceConfig::samples>(
           "data.validation.samples", at_least(0, most_steps), must_match,

@@ -11,7 +11,7 @@ class ImageRules : public RuleChecks {
 
   void cut_images() {
     if (!usable({"data.kind", "data.shape", "train.cutmix"}) || config.train.cutmix == 0.0) return;
-    if (config.data.kind == DataKind::random && config.data.shape.size() != 3)
+    if (!config.data.keys().files && config.data.shape.size() != 3)
       reject({"train.cutmix", "data.shape"}, "train.cutmix exchanges parts of images, but a sample has ",
              config.data.shape.size(), " sizes instead of channels, height and width (data.shape)");
   }
@@ -47,11 +47,9 @@ class ImageRules : public RuleChecks {
 }  // namespace
 
 std::vector<Key> image_keys() {
-  const Condition photographs = {"data.kind", {"image-list", "image-folder", "webdataset"}};
-  const Condition photographs_and_cifar = {"data.kind",
-                                           {"image-list", "image-folder", "webdataset", "cifar"}};
-  const Condition images = {"data.kind",
-                            {"idx", "image-list", "image-folder", "webdataset", "hdf5", "numpy", "cifar"}};
+  const Condition photographs = data_has(&DataKindKeys::images);
+  const Condition photographs_and_cifar = data_has(&DataKindKeys::colours);
+  const Condition images = data_has(&DataKindKeys::augmented);
   return {
       key<&DataConfig::image_size>("data.image_size", positive(2048), on_request,
                                    "Height and width of a sample, pixels")

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
 #include "src/config/key_table.hpp"
 #include "src/config/layer_texts.hpp"
 #include "src/config/rules.hpp"
@@ -74,12 +76,12 @@ class ModelRules : public RuleChecks {
     refuse("train.mixup", config.train.mixup > 0.0, of_labels);
     refuse("train.cutmix", config.train.cutmix > 0.0, of_labels);
     refuse("data.class_names", !config.data.class_names.empty(), of_labels);
-    const DataKind kind = config.data.kind;
+    const std::string of_numbers =
+        fmt::format("\"{}\"", fmt::join(kinds_with(&DataKindKeys::arrays), "\" or \""));
     refuse(
-        "data.kind", kind != DataKind::random && !config.data.has_arrays(),
-        cat(" exclude each other: these data have labels of classes, and targets that are numbers come with "
-            "\"hdf5\" or \"numpy\", got ",
-            quoted(word(kind))));
+        "data.kind", config.data.keys().files && !config.data.has_arrays(),
+        cat(" exclude each other: these data have labels of classes, and targets that are numbers come with ",
+            of_numbers, ", got ", quoted(word(config.data.kind))));
   }
 
   void figure_of_best() {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/data/wrapped_dataset.hpp"
+#include "src/data/data_reader.hpp"
 
 namespace flotilla {
 
@@ -141,15 +141,7 @@ class AugmentedDataset final : public WrappedDataset {
       erased_[c] = static_cast<float>(erased_bytes_[c]) * scaling.factor[c] + scaling.offset[c];
       black_[c] = scaling.offset[c];
     }
-  }
-
-  std::string description() const override {
-    std::string text = inner().description();
-    if (spec_.padding > 0) text += cat(", moved by up to ", spec_.padding, " pixels");
-    if (spec_.operations.count > 0)
-      text += cat(", RandAugment(", spec_.operations.count, ", ", spec_.operations.magnitude, ")");
-    if (spec_.erase > 0.0) text += cat(", a part erased with probability ", spec_.erase);
-    return text;
+    set_facts(with_text(inner().facts(), spec));
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
@@ -174,6 +166,15 @@ class AugmentedDataset final : public WrappedDataset {
   }
 
  private:
+  static DatasetFacts with_text(DatasetFacts facts, const AugmentationSpec& spec) {
+    std::string& text = facts.description;
+    if (spec.padding > 0) text += cat(", moved by up to ", spec.padding, " pixels");
+    if (spec.operations.count > 0)
+      text += cat(", RandAugment(", spec.operations.count, ", ", spec.operations.magnitude, ")");
+    if (spec.erase > 0.0) text += cat(", a part erased with probability ", spec.erase);
+    return facts;
+  }
+
   /// With operations on bytes: values that lie between bytes are rounded.
   std::int32_t read_through_bytes(std::int64_t i, std::uint64_t variation, std::span<float> to) const {
     thread_local std::vector<std::uint8_t> bytes;
@@ -234,11 +235,49 @@ class AugmentedDataset final : public WrappedDataset {
   std::array<std::uint8_t, 4> erased_bytes_{};
 };
 
+/// What each operation of the deck needs of the samples. @throws UserError naming the key of the first one
+/// that these samples (C,H,W) do not suit, and the data
+void check_augmentation(const AugmentationSpec& spec, const Dataset& images) {
+  const Shape& shape = images.sample_shape();
+  const std::int64_t side = std::min(shape[1], shape[2]);
+  const auto need = [&](bool met, const char* key, const auto&... what) {
+    if (met) return;
+    throw UserError(cat(key, " ", what..., ", and a sample of ", images.description(), " is ", shape.text(),
+                        " (channels, height, width): leave it out"));
+  };
+  need(spec.operations.count == 0 || shape[0] == 1 || shape[0] == 3, "data.rand_augment",
+       "changes colours, which needs images of 1 channel (grey) or 3 (red, green, blue)");
+  need(spec.padding < side, "data.crop_padding", "= ", spec.padding,
+       " moves an image by up to as many pixels, which must be fewer than its height and width");
+  need(spec.erase == 0.0 || side > 1, "data.erase",
+       "covers a rectangle lower and narrower than the image, which needs 2 x 2 pixels at least");
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> augmented(std::unique_ptr<Dataset> images, const AugmentationSpec& spec,
                                    const ByteScaling& scaling) {
   return std::make_unique<AugmentedDataset>(std::move(images), spec, scaling);
+}
+
+AugmentationSpec augmentation_spec(const DataConfig& data, bool own_flips) {
+  require(data.erase_area.size() == 2 && data.erase_aspect.size() == 2, "ranges have 2 values");
+  return {.flip = own_flips ? 0.0 : data.flip,
+          .padding = data.crop_padding,
+          .erase = data.erase,
+          .area_min = data.erase_area[0],
+          .area_max = data.erase_area[1],
+          .aspect_min = data.erase_aspect[0],
+          .aspect_max = data.erase_aspect[1],
+          .operations = {data.rand_augment, data.rand_augment_magnitude}};
+}
+
+std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, const DataRequest& request,
+                                           const ByteScaling& scaling, bool own_flips) {
+  const AugmentationSpec spec = augmentation_spec(request.data, own_flips);
+  if (!request.use.training || !request.use.decode || !spec.any()) return images;
+  check_augmentation(spec, *images);
+  return augmented(std::move(images), spec, scaling);
 }
 
 }  // namespace flotilla

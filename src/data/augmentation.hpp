@@ -60,4 +60,15 @@ void augment(const Augmentation& augmentation, const PixelPlane<Value>& plane);
 std::unique_ptr<Dataset> augmented(std::unique_ptr<Dataset> images, const AugmentationSpec& spec,
                                    const ByteScaling& scaling);
 
+struct DataRequest;
+
+/// The images of a training set, changed as the deck says; others as they are.
+/// @param scaling of augmented()  @param own_flips the images flip themselves
+/// @throws UserError naming the key of the first operation that these samples do not suit, and the data
+std::unique_ptr<Dataset> with_augmentation(std::unique_ptr<Dataset> images, const DataRequest& request,
+                                           const ByteScaling& scaling, bool own_flips = false);
+
+/// The operations that the deck asks for. @param own_flips as above
+AugmentationSpec augmentation_spec(const DataConfig& data, bool own_flips);
+
 }  // namespace flotilla

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "models/embedding_bags.hpp"
@@ -30,6 +31,15 @@ class BagBuffer {
   std::vector<std::uint64_t> ids_;
   std::vector<float> values_;
   std::vector<std::int32_t> ends_;
+};
+
+/// Reads click data sample by sample, on one thread, in any order; consecutive samples are cheap.
+class BagReader {
+ public:
+  virtual ~BagReader() = default;
+  /// Writes the dense features of sample i, adds its bags, one for each slot, and returns its label.
+  /// @throws UserError naming file and line; some of the bags may then have been added.
+  virtual std::int32_t read(std::int64_t i, std::span<float> dense, BagBuffer& bags) = 0;
 };
 
 }  // namespace flotilla

@@ -14,6 +14,7 @@
 #include "src/config/values.hpp"
 #include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/known_arrays.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/data/shards/tar.hpp"
 #include "src/files/gzip_reader.hpp"
@@ -187,17 +188,8 @@ FileKind kind_of_text(std::string_view text) {
                 "servers send one instead of a file that they lack: download it again");
   if (small.starts_with("<svg") || small.starts_with("<?xml"))
     return kind(other_format, "an SVG or XML file", to_png, true);
-  const std::string_view words = line.substr(0, line.find_last_not_of(" \t") + 1);
-  const std::size_t blank = std::min(words.find_last_of(" \t"), words.size());
-  if (has_image_ending(std::string(words.substr(0, words.find_last_not_of(" \t", blank) + 1))) ||
-      has_image_ending(std::string(words)))
-    return kind(FileFormat::list, "a list of images", "data.kind = \"image-list\" reads it");
-  const auto tabs = std::ranges::count(line, '\t');
-  if (tabs == 38 || tabs == 39)
-    return kind(FileFormat::criteo, "a Criteo log", "data.kind = \"criteo\" reads it");
-  const std::size_t colon = line.find(':');
-  if (line.find_first_not_of("0123456789+-. \t") == colon && colon != line.npos)
-    return kind(FileFormat::libsvm, "a LIBSVM file", "data.kind = \"libsvm\" reads it");
+  for (const DataReader* reader : data_readers)
+    if (reader->is_line != nullptr && reader->is_line(line)) return reader->file;
   const std::size_t second = line.find_first_not_of(" \t[", 1);  // decks have "[name]"
   if (line.starts_with('{') ||
       (line.starts_with('[') && (second == line.npos || "{\"0123456789-"sv.find(line[second]) != line.npos)))

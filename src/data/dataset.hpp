@@ -7,13 +7,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/host_batch.hpp"
 #include "kernels/tensor.hpp"
 #include "src/config/config.hpp"
-#include "src/data/bag_source.hpp"
-#include "src/data/identity.hpp"
+#include "src/data/bag_buffer.hpp"
+#include "src/files/checksum.hpp"
 
 namespace flotilla {
 
@@ -24,42 +26,111 @@ struct BadSample : UserError {
   using UserError::UserError;
 };
 
+/// What is known of all samples once a data set is opened.
+struct DatasetFacts {
+  std::int64_t size = 0;      ///< Samples
+  Shape shape{};              ///< Of a sample; where there are bags, of its dense features: may be of size 0
+  std::string description{};  ///< "10000 images 28x28 of train-images.gz": a start-up line
+  std::string number_type = "float32";   ///< Type of the numbers as they are stored, as NumPy calls it
+  std::optional<ByteScaling> scaling{};  ///< Of samples (C,H,W) that are bytes; empty: they are not
+  std::int64_t target_width = 0;         ///< Numbers to be predicted for a sample; 0: samples have labels
+  std::int64_t slots = 0;                ///< Bags of ids of a sample, which a bag_reader() reads; 0: none
+  bool weighted = false;                 ///< Each id has a value
+};
+
 /// Samples by number. Memory does not depend on their count, the names of files apart. Reading is const and
 /// safe from several threads at once.
-class Dataset : public Identifiable, public BagSource {
+class Dataset {
  public:
-  virtual const Shape& sample_shape() const = 0;
-  virtual std::string description() const = 0;  ///< "10000 images 28x28 of train-images.gz": a start-up line
-  /// Writes sample i, ready for the network, and returns its label in 0 … classes − 1. `to` holds
-  /// sample_shape().size() floats. `variation` selects a random augmentation: f(seed, epoch, sample).
-  /// @throws UserError naming file and position; a BadSample if only this sample is bad.
+  virtual ~Dataset() = default;
+
+  const DatasetFacts& facts() const { return facts_; }
+  std::int64_t size() const { return facts_.size; }
+  const Shape& sample_shape() const { return facts_.shape; }
+  const std::string& description() const { return facts_.description; }
+  const std::optional<ByteScaling>& scaling() const { return facts_.scaling; }
+  std::int64_t target_width() const { return facts_.target_width; }
+  std::int64_t slots() const { return facts_.slots; }
+  bool weighted() const { return facts_.weighted; }
+
+  /// Writes sample i, ready for the network, and returns its label in 0 … classes − 1; 0 where there are
+  /// targets. `to` holds sample_shape().size() floats. `variation` selects a random augmentation: f(seed,
+  /// epoch, sample). @throws UserError naming file and position; a BadSample if only this sample is bad.
   virtual std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const = 0;
-
-  /// The scaling of samples (C,H,W) that are bytes; empty: they are not.
-  virtual std::optional<ByteScaling> scaling() const { return {}; }
-  /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns its label. Only where
-  /// scaling() is not empty. @throws UserError as read() does
+  /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns what read() does. Only
+  /// where scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
-
-  /// Numbers to be predicted for a sample; 0: samples have labels. Where there are such numbers the labels
-  /// that read() and read_bytes() return are 0.
-  virtual std::int64_t target_width() const { return 0; }
   /// Writes the target_width() numbers of sample i. @throws UserError as read() does
   virtual void read_targets(std::int64_t i, std::span<float> to) const;
+  /// A reader of samples with bags for each thread; the data set must outlive it.
+  virtual std::unique_ptr<BagReader> bag_reader() const;
 
   /// Reads the targets of samples first … first + count − 1, at most 1 GiB of them from the first on, and
   /// adds a mistake for each sample whose target no model can predict, and for what cannot be read. Labels
   /// were checked when the data were opened.
   virtual void check_targets(std::int64_t /*first*/, std::int64_t /*count*/,
                              MistakeList& /*mistakes*/) const {}
-
   /// Says that samples first … first + count − 1 will be read soon, by this rank or by another one: they may
   /// be fetched in one large read. Returns at once. One rank of a job says it of each.
   virtual void will_read(std::int64_t /*first*/, std::int64_t /*count*/) const {}
-
   /// The path of sample i as the user wrote it; empty: samples have numbers only.
   virtual std::string name(std::int64_t /*i*/) const { return {}; }
+  /// Adds to `sum` what is known of all samples without reading them (labels, sizes of files), and the stored
+  /// contents of the given ones. Nothing where the deck's keys say all. @throws UserError as reading does
+  virtual void identify(std::span<const std::int64_t> /*samples*/, Checksum& /*sum*/) const {}
+  /// Cuts the data into a share for each worker, by files or bytes. @returns the first sample of each, and
+  /// the end of the last.
+  virtual std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const;
+
+ protected:
+  /// To be called in the constructor.
+  void set_facts(DatasetFacts facts) { facts_ = std::move(facts); }
+
+ private:
+  DatasetFacts facts_;
 };
+
+/// Passes every call on to another data set: the base of those that change a part of what it does.
+class WrappedDataset : public Dataset {
+ public:
+  explicit WrappedDataset(std::unique_ptr<Dataset> inner) : inner_(std::move(inner)) {
+    set_facts(inner_->facts());
+  }
+  std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
+    return inner_->read(i, variation, to);
+  }
+  std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
+                          std::span<std::uint8_t> to) const override {
+    return inner_->read_bytes(i, variation, to);
+  }
+  void read_targets(std::int64_t i, std::span<float> to) const override { inner_->read_targets(i, to); }
+  std::unique_ptr<BagReader> bag_reader() const override { return inner_->bag_reader(); }
+  void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
+    inner_->check_targets(first, count, mistakes);
+  }
+  void will_read(std::int64_t first, std::int64_t count) const override { inner_->will_read(first, count); }
+  std::string name(std::int64_t i) const override { return inner_->name(i); }
+  void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
+    inner_->identify(samples, sum);
+  }
+  std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
+    return inner_->deal(how, workers);
+  }
+
+ protected:
+  const Dataset& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Dataset> inner_;
+};
+
+/// Samples of which identity_of() reads the contents; all of a smaller data set.
+inline constexpr std::int64_t identified_samples = 64;
+
+/// What the data are: "2000 samples, xxh3 0123456789abcdef", a checksum of what they identify() with
+/// identified_samples samples, spread evenly from the first to the last. Equal texts mean the same samples,
+/// as far as those that were read tell. @throws UserError as reading does
+std::string identity_of(const Dataset& data);
 
 /// How a data set will be used.
 struct DatasetUse {
@@ -68,8 +139,7 @@ struct DatasetUse {
   bool binary = false;             ///< The targets are labels, each by itself: they lie in [0, 1]
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path or array
-  bool decode =
-      true;  ///< Images: else their bytes are read, and samples stay as they were, to measure reading
+  bool decode = true;  ///< Images; false: their bytes are read, samples stay as they were, to measure reading
   std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes
 };
 

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/augmentation.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/files/gzip_reader.hpp"
 
 namespace flotilla {
@@ -227,18 +229,21 @@ namespace {
 
 constexpr std::size_t chunk_bytes = 4096;  // on the stack: an MNIST digit is one chunk of 784
 
-std::string file_name(const IdxFile& idx) {
-  return std::filesystem::path(idx.path).filename().string();
-}
-
 class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxFile images, std::int64_t classes, const PixelScale& scale)
       : images_(std::move(images)),
         labels_(static_cast<std::size_t>(images_.items)),
-        shape_({1, images_.rows, images_.columns}),
         classes_(classes),
-        scaler_(scale) {}
+        scaler_(scale) {
+    set_facts({.size = images_.items,
+               .shape = {1, images_.rows, images_.columns},
+               .description = cat(images_.items, " images ", images_.rows, "x", images_.columns, " of ",
+                                  std::filesystem::path(images_.path).filename().string(),
+                                  images_.storage.empty() ? "" : cat(" (", images_.storage, ")")),
+               .number_type = "uint8",
+               .scaling = ByteScaling{.factor = {scaler_.factor()}, .offset = {scaler_.offset()}}});
+  }
 
   void read_labels(const IdxFile& labels) {
     if (images_.items != labels.items) {
@@ -247,15 +252,6 @@ class IdxDataset final : public Dataset {
     }
     labels.bytes.read(labels.begin, std::as_writable_bytes(std::span(labels_)));
     for (std::int64_t i = 0; i < size(); ++i) check_label(labels, i);
-  }
-
-  std::int64_t size() const override { return images_.items; }
-  const Shape& sample_shape() const override { return shape_; }
-
-  std::string description() const override {
-    const std::string where = images_.storage.empty() ? "" : cat(" (", images_.storage, ")");
-    return cat(images_.items, " images ", images_.rows, "x", images_.columns, " of ", file_name(images_),
-               where);
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
@@ -272,10 +268,6 @@ class IdxDataset final : public Dataset {
     return labels_[static_cast<std::size_t>(i)];
   }
 
-  std::string number_type() const override { return "uint8"; }
-  std::optional<ByteScaling> scaling() const override {
-    return ByteScaling{.factor = {scaler_.factor()}, .offset = {scaler_.offset()}};
-  }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
                           std::span<std::uint8_t> to) const override {
     check(i, to.size());
@@ -287,7 +279,7 @@ class IdxDataset final : public Dataset {
     const std::array<std::int64_t, 2> sizes{images_.rows, images_.columns};
     sum.add(std::as_bytes(std::span(sizes)));
     sum.add(std::as_bytes(std::span(labels_)));
-    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(shape_.size()));
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(sample_shape().size()));
     for (const std::int64_t i : samples) {
       read_bytes(i, 0, pixels);
       sum.add(std::as_bytes(std::span(pixels)));
@@ -296,8 +288,8 @@ class IdxDataset final : public Dataset {
 
  private:
   void check(std::int64_t i, std::size_t room) const {
-    require(0 <= i && i < size() && static_cast<std::int64_t>(room) == shape_.size(), "sample ", i, " of ",
-            size(), " cannot be read into ", room, " values");
+    require(0 <= i && i < size() && static_cast<std::int64_t>(room) == sample_shape().size(), "sample ", i,
+            " of ", size(), " cannot be read into ", room, " values");
   }
 
   void check_label(const IdxFile& labels, std::int64_t i) const {
@@ -313,7 +305,6 @@ class IdxDataset final : public Dataset {
   /// One byte each: a read of its own would cost as much as the image, and a mapped file that is truncated
   /// meanwhile would end the run with SIGBUS.
   std::vector<std::uint8_t> labels_;
-  Shape shape_;
   std::int64_t classes_;
   PixelScaler scaler_;
 };
@@ -331,5 +322,47 @@ std::unique_ptr<Dataset> open_idx_dataset(const std::string& images, const std::
   if (!labels.empty()) data->read_labels(open(labels, IdxKind::labels));
   return data;
 }
+
+namespace {
+
+std::unique_ptr<Dataset> open_idx_images(const DataRequest& request) {
+  const auto& [data, source, classes, seed, use] = request;
+  auto digits = open_idx_dataset(source.images, source.labels, classes, {.mean = data.mean, .std = data.std},
+                                 use.inflated);
+  const ByteScaling scaling = digits->scaling().value();
+  return with_augmentation(std::move(digits), request, scaling);
+}
+
+std::map<std::string, File> inflated_idx(const DataRequest& request) {
+  std::map<std::string, File> copies;
+  const auto add = [&](const std::string& path, IdxKind content) {
+    IdxFile idx = open_idx(path, content);
+    if (!idx.storage.empty()) copies.emplace(path, std::move(idx.bytes));
+  };
+  add(request.source.images, IdxKind::images);
+  if (!request.source.labels.empty()) add(request.source.labels, IdxKind::labels);
+  return copies;
+}
+
+}  // namespace
+
+const DataReader idx_reader = {.kind = DataKind::idx,
+                               .open = open_idx_images,
+                               .list_files =
+                                   [](const DataRequest& request, SourceFiles& found) {
+                                     found.files.insert({request.source.images, request.source.labels});
+                                   },
+                               .inflate = inflated_idx,
+                               .form =
+                                   [](const DataRequest& request) {
+                                     bool compressed = false;
+                                     const IdxFile idx =
+                                         idx_header(request.source.images, IdxKind::images, compressed);
+                                     return SampleForm{.shape = {1, idx.rows, idx.columns}, .bytes = true};
+                                   },
+                               .scaling =
+                                   [](const DataConfig& data, bool /*bytes*/) {
+                                     return GivenScaling{{data.mean}, {data.std}};
+                                   }};
 
 }  // namespace flotilla

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/files/checksum.hpp"
 
 namespace flotilla {
@@ -47,25 +48,16 @@ struct Parts {
 }  // namespace
 
 GivenScaling scaling_of(const DataConfig& data, bool bytes) {
-  if (data.has_images() || data.kind == DataKind::cifar) return {data.image_mean, data.image_std};
-  if (data.kind == DataKind::idx) return {{data.mean}, {data.std}};
-  if (!data.has_arrays()) return {};
-  if (data.input_mean.empty() && data.input_std.empty()) {
-    if (bytes) return {{data.mean}, {data.std}};
-    return {};
-  }
-  GivenScaling scale{data.input_mean, data.input_std};
-  if (scale.mean.empty()) scale.mean.assign(scale.std.size(), 0.0);
-  if (scale.std.empty()) scale.std.assign(scale.mean.size(), 1.0);
-  return scale;
+  const auto of_kind = reader_of(data.kind).scaling;
+  return of_kind == nullptr ? GivenScaling() : of_kind(data, bytes);
 }
 
 std::string input_form(const DataConfig& data, const Dataset& set) {
-  const std::string type = set.number_type();
-  std::string seen = formula("x", scaling_of(data, type == "uint8"), type == "uint8" ? 255.0 : 1.0);
-  if (data.kind == DataKind::criteo) seen = cat(word(data.dense_transform), " of x");
-  if (data.has_clicks()) seen += cat(", ids by data.hash_buckets = ", data.hash_buckets);
-  return cat(type, " ", set.sample_shape().text(), ", ", seen);
+  const std::string& type = set.facts().number_type;
+  const auto of_kind = reader_of(data.kind).input;
+  const bool bytes = type == "uint8";
+  return cat(type, " ", set.sample_shape().text(), ", ",
+             of_kind == nullptr ? formula("x", scaling_of(data, bytes), bytes ? 255.0 : 1.0) : of_kind(data));
 }
 
 Shape shape_in(const std::string& form) {

@@ -9,7 +9,6 @@
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
-#include "src/data/identity.hpp"
 #include "src/data/input_form.hpp"
 #include "src/job/failure.hpp"
 #include "src/strategy/local_sgd/period.hpp"

@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "kernels/error.hpp"
-#include "src/data/class_names.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/identity.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/input_form.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mistake_list.hpp"
@@ -115,7 +114,7 @@ RunData::RunData(const Config& config, const Machine& machine) {
     }
   }
   const auto same = identities.find("data.validation");
-  const bool made_up = config.data.kind == DataKind::random;  // from another seed
+  const bool made_up = !config.data.keys().files;  // from another seed
   if (!made_up && same != identities.end() && same->second == identities["data.train"])
     warnings.push_back(cat("data.train and data.validation hold the same samples (", same->second,
                            "): their validation does not tell how the model does on others; name other ones "

@@ -23,10 +23,11 @@ inline std::vector<float> scaled(const ByteImages& images) {
 /// A data set whose samples cannot be read as bytes.
 class AsFloats final : public Dataset {
  public:
-  explicit AsFloats(std::unique_ptr<Dataset> data) : data_(std::move(data)) {}
-  std::int64_t size() const override { return data_->size(); }
-  const Shape& sample_shape() const override { return data_->sample_shape(); }
-  std::string description() const override { return data_->description(); }
+  explicit AsFloats(std::unique_ptr<Dataset> data) : data_(std::move(data)) {
+    DatasetFacts facts = data_->facts();
+    facts.scaling.reset();
+    set_facts(facts);
+  }
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return data_->read(i, variation, to);
   }

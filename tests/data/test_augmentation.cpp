@@ -19,19 +19,18 @@ namespace {
 /// Images (channels, 5, 7), whose byte c of pixel p of image i is (16 i + channels p + c) mod 251 + 3.
 class Pictures final : public Dataset {
  public:
-  explicit Pictures(std::int64_t channels) : shape_({channels, 5, 7}) {}
-  std::int64_t size() const override { return 24; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "pictures"; }
-  std::optional<ByteScaling> scaling() const override {
-    return ByteScaling{.factor = {0.02F, 0.01F, 0.04F}, .offset = {-2.0F, -1.5F, -2.5F}};
+  explicit Pictures(std::int64_t channels) {
+    set_facts({.size = 24,
+               .shape = {channels, 5, 7},
+               .description = "pictures",
+               .scaling = ByteScaling{.factor = {0.02F, 0.01F, 0.04F}, .offset = {-2.0F, -1.5F, -2.5F}}});
   }
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     const ByteScaling scale = *scaling();
-    const std::size_t plane = to.size() / static_cast<std::size_t>(shape_[0]);
+    const std::size_t plane = to.size() / static_cast<std::size_t>(sample_shape()[0]);
     for (std::size_t k = 0; k < to.size(); ++k) {
       const std::size_t c = k / plane;
-      to[k] = static_cast<float>(value(i, k % plane * static_cast<std::size_t>(shape_[0]) + c)) *
+      to[k] = static_cast<float>(value(i, k % plane * static_cast<std::size_t>(sample_shape()[0]) + c)) *
                   scale.factor[c] +
               scale.offset[c];
     }
@@ -47,7 +46,6 @@ class Pictures final : public Dataset {
   static std::uint8_t value(std::int64_t i, std::size_t k) {
     return static_cast<std::uint8_t>((16 * static_cast<std::size_t>(i) + k) % 251 + 3);
   }
-  Shape shape_;
 };
 
 /// Pixel by pixel from the definitions: torchvision's hflip, pad and crop, erase.
@@ -182,9 +180,9 @@ TEST(AugmentedDataset, GivesTheSameBitsAsBytesAndAsFloats) {
 /// Pictures whose values lie up to 0.4 of a byte beside the byte.
 class UnevenPictures final : public Dataset {
  public:
-  std::int64_t size() const override { return bytes_.size(); }
-  const Shape& sample_shape() const override { return bytes_.sample_shape(); }
-  std::string description() const override { return "uneven pictures"; }
+  UnevenPictures() {
+    set_facts({.size = bytes_.size(), .shape = bytes_.sample_shape(), .description = "uneven pictures"});
+  }
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     const std::int32_t label = bytes_.read(i, variation, to);
     const std::size_t plane = to.size() / 3;

@@ -196,14 +196,12 @@ TEST_F(ByteBatches, CountTheTimeOfTheirThreads) {
 /// Image i is ten bytes i; some are bad.
 class Flawed final : public Dataset {
  public:
-  explicit Flawed(std::set<std::int64_t> bad) : bad_(std::move(bad)) {}
-  std::int64_t size() const override { return 48; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "flawed"; }
+  explicit Flawed(std::set<std::int64_t> bad) : bad_(std::move(bad)) {
+    set_facts({.size = 48, .shape = {2, 1, 5}, .description = "flawed", .scaling = ByteScaling()});
+  }
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     return fill(i, to);
   }
-  std::optional<ByteScaling> scaling() const override { return ByteScaling(); }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
                           std::span<std::uint8_t> to) const override {
     return fill(i, to);
@@ -217,7 +215,6 @@ class Flawed final : public Dataset {
     return static_cast<std::int32_t>(i % 7);
   }
   std::set<std::int64_t> bad_;
-  Shape shape_{2, 1, 5};
 };
 
 TEST_F(ByteBatches, ReplaceBadSamplesByTheSameOnes) {

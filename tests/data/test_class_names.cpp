@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "src/data/class_names.hpp"
+#include "src/data/data_reader.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {

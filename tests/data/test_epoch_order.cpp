@@ -84,21 +84,14 @@ TEST(EpochOrder, RefusesABufferThatCutsBlocks) {
 /// Notes what it is told.
 class ToldDataset final : public Dataset {
  public:
-  explicit ToldDataset(std::int64_t size) : size_(size) {}
-  std::int64_t size() const override { return size_; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "told"; }
+  explicit ToldDataset(std::int64_t size) { set_facts({.size = size, .shape = {1}, .description = "told"}); }
   std::int32_t read(std::int64_t, std::uint64_t, std::span<float>) const override { return 0; }
   void will_read(std::int64_t first, std::int64_t count) const override {
     EXPECT_GT(count, 0);
-    EXPECT_LE(first + count, size_);
+    EXPECT_LE(first + count, size());
     for (std::int64_t k = first; k < first + count; ++k) ++told[k];
   }
   mutable std::map<std::int64_t, int> told;
-
- private:
-  std::int64_t size_;
-  Shape shape_{1};
 };
 
 /// Two workers of one host take `steps` steps from `position` on; what they read was told since it was read

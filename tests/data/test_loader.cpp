@@ -20,10 +20,9 @@ namespace {
 /// Sample i is {i, 0, low bits of the variation}, its label is i mod 7.
 class CountingDataset final : public Dataset {
  public:
-  explicit CountingDataset(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
-  std::int64_t size() const override { return size_; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "counting"; }
+  explicit CountingDataset(std::int64_t size, std::int64_t bad = -1) : bad_(bad) {
+    set_facts({.size = size, .shape = {3}, .description = "counting"});
+  }
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     ++reads;
     if (i == bad_) throw UserError(cat("sample ", i, " is bad"));
@@ -37,9 +36,7 @@ class CountingDataset final : public Dataset {
   mutable std::atomic<std::int64_t> reads{0};
 
  private:
-  std::int64_t size_;
   std::int64_t bad_;
-  Shape shape_{3};
 };
 
 struct Row {

@@ -18,11 +18,9 @@ namespace {
 /// Sample i is `values` times i, its label i mod 7. Some are bad.
 class Flawed final : public Dataset {
  public:
-  Flawed(std::int64_t size, std::set<std::int64_t> bad, std::int64_t values = 70000)
-      : size_(size), bad_(std::move(bad)), shape_{values} {}
-  std::int64_t size() const override { return size_; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "flawed"; }
+  Flawed(std::int64_t size, std::set<std::int64_t> bad, std::int64_t values = 70000) : bad_(std::move(bad)) {
+    set_facts({.size = size, .shape = {values}, .description = "flawed"});
+  }
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     if (bad_.contains(i)) throw BadSample(cat("sample ", i, " is bad"));
     std::fill(to.begin(), to.end(), static_cast<float>(i));
@@ -31,9 +29,7 @@ class Flawed final : public Dataset {
   }
 
  private:
-  std::int64_t size_;
   std::set<std::int64_t> bad_;
-  Shape shape_;
 };
 
 struct Row {

@@ -18,16 +18,11 @@ namespace {
 /// Sample i is 70,000 times the value i, large enough for threads to share a batch; its label is i mod 7.
 class ConstantSamples final : public Dataset {
  public:
-  std::int64_t size() const override { return 64; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "constant"; }
+  ConstantSamples() { set_facts({.size = 64, .shape = {70000}, .description = "constant"}); }
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     std::fill(to.begin(), to.end(), static_cast<float>(i));
     return static_cast<std::int32_t>(i % 7);
   }
-
- private:
-  Shape shape_{70000};
 };
 
 LoaderOptions mixing(std::int64_t threads) {
@@ -126,16 +121,11 @@ TEST(Mixup, SharesHaveTheBetaDistribution) {
 /// Sample i is an image (2, 6, 8) of the values i.
 class ConstantImages final : public Dataset {
  public:
-  std::int64_t size() const override { return 64; }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override { return "constant images"; }
+  ConstantImages() { set_facts({.size = 64, .shape = {2, 6, 8}, .description = "constant images"}); }
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     std::ranges::fill(to, static_cast<float>(i));
     return static_cast<std::int32_t>(i % 7);
   }
-
- private:
-  Shape shape_{2, 6, 8};
 };
 
 TEST(CutMix, ExchangesOneRectangleInAllPairsOfAStepOnAnyNumberOfWorkers) {

@@ -14,7 +14,7 @@
 #include "src/compare/plan.hpp"
 #include "src/compare/run_figures.hpp"
 #include "src/config/deck.hpp"
-#include "src/data/class_names.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/images/image_list.hpp"
 #include "src/job/launcher.hpp"
 #include "src/job/slurm.hpp"

@@ -183,23 +183,22 @@ class ArrayDataset final : public Dataset {
         shape_(sample_shape_of(form_, options.channels_last)),
         channels_last_(options.channels_last && shape_[0] > 1),
         inputs_(input_scaling(form_.type, shape_, options)),
-        description_(options.description),
-        left_out_(options.left_out),
         width_(parts_.front().targets == nullptr ? 0 : options.targets),
         binary_(options.binary) {
     for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
     if (width_ > 0) targets_.emplace(parts_.front().targets->form().type, width_, options.target_values);
+    const bool images = form_.type.is_byte() && shape_.rank() == 3 && shape_[0] <= most_channels_of_bytes;
+    set_facts({.size = begins_.back(),
+               .shape = shape_,
+               .description = cat(begins_.back(), " samples ", shape_.text(), " of ", form_.type.text(),
+                                  " in ", options.description, " (", form_.storage, ")", options.left_out),
+               .number_type = form_.type.text(),
+               .scaling = images ? std::optional(inputs_.bytes(shape_[0])) : std::nullopt,
+               .target_width = width_});
   }
 
   /// Those of all parts, where the samples have some.
   void keep_labels(std::vector<std::int32_t> labels) { labels_ = std::move(labels); }
-
-  std::int64_t size() const override { return begins_.back(); }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override {
-    return cat(size(), " samples ", shape_.text(), " of ", form_.type.text(), " in ", description_, " (",
-               form_.storage, ")", left_out_);
-  }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     check_room(i, to.size());
@@ -215,11 +214,6 @@ class ArrayDataset final : public Dataset {
     return label(i);
   }
 
-  std::string number_type() const override { return form_.type.text(); }
-  std::optional<ByteScaling> scaling() const override {
-    if (!form_.type.is_byte() || shape_.rank() != 3 || shape_[0] > most_channels_of_bytes) return {};
-    return inputs_.bytes(shape_[0]);
-  }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t /*variation*/,
                           std::span<std::uint8_t> to) const override {
     check_room(i, to.size());
@@ -234,7 +228,6 @@ class ArrayDataset final : public Dataset {
     return label(i);
   }
 
-  std::int64_t target_width() const override { return width_; }
   void read_targets(std::int64_t i, std::span<float> to) const override {
     require(std::ssize(to) == width_ && targets_, "targets of sample ", i, " cannot be read into ", to.size(),
             " values");
@@ -365,8 +358,6 @@ class ArrayDataset final : public Dataset {
   Shape shape_;
   bool channels_last_;
   SampleScaling inputs_;
-  std::string description_;
-  std::string left_out_;
   std::int64_t width_;
   bool binary_;
   std::optional<SampleScaling> targets_;

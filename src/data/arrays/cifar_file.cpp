@@ -5,7 +5,9 @@
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/array.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/mistake_list.hpp"
 
 namespace flotilla {
 
@@ -58,6 +60,9 @@ std::unique_ptr<ArrayFile> open_cifar(const std::string& path) {
   return std::make_unique<CifarFile>(path);
 }
 
+namespace {
+
+/// The array of labels of a model with so many classes. @throws UserError where the file has none for it
 std::string cifar_labels(const ArrayFile& file, const std::string& path, std::int64_t classes) {
   if (file.has("labels")) return "labels";
   if (classes == fine_classes) return "fine_labels";
@@ -65,5 +70,44 @@ std::string cifar_labels(const ArrayFile& file, const std::string& path, std::in
   throw UserError(cat("'", path, "' is of CIFAR-100, whose labels are ", fine_classes, " fine and ",
                       coarse_classes, " coarse classes: set model.classes to one of them, got ", classes));
 }
+
+void name_cifar(ArrayNames& names, const ArrayFile& file, const std::string& path, const DataRequest& request,
+                MistakeList& mistakes) {
+  names.inputs = "images";
+  if (request.source.has_labels())
+    mistakes.attempt([&] { names.targets = cifar_labels(file, path, request.classes); });
+}
+
+InFolder what_is_cifar(const std::string& name, bool training) {
+  const std::string ending = small_ending(name);
+  const bool tests = name == "test_batch.bin" || name == "test.bin";
+  const bool trains = name == "train.bin" || (name.starts_with("data_batch_") && ending == ".bin");
+  if (training ? trains : tests) return InFolder::data;
+  return tests || trains || ending == ".txt" || ending == ".html" ? InFolder::beside : InFolder::other;
+}
+
+/// The names that come with the binary files.
+std::vector<std::string> cifar_class_names(const DataConfig& data, std::int64_t classes) {
+  if (classes == fine_classes) return names_beside(data, "fine_label_names.txt", classes);
+  return names_beside(data, classes == coarse_classes ? "coarse_label_names.txt" : "batches.meta.txt",
+                      classes);
+}
+
+constexpr ArrayFormat cifar_format = {
+    .wanted =
+        [](bool training) {
+          return training ? "data_batch_*.bin or train.bin" : "test_batch.bin or test.bin";
+        },
+    .what_is = what_is_cifar,
+    .open = [](const std::string& path, const ArrayOpening& /*opening*/) { return open_cifar(path); },
+    .name_arrays = name_cifar};
+
+}  // namespace
+
+const DataReader cifar_reader = [] {
+  DataReader reader = array_reader(DataKind::cifar, cifar_format);
+  reader.class_names = cifar_class_names;
+  return reader;
+}();
 
 }  // namespace flotilla

@@ -14,7 +14,4 @@ namespace flotilla {
 /// The size of the file tells which of the two it is. @throws UserError if it is neither
 std::unique_ptr<ArrayFile> open_cifar(const std::string& path);
 
-/// The array of labels of a model with so many classes. @throws UserError where the file has none for it
-std::string cifar_labels(const ArrayFile& file, const std::string& path, std::int64_t classes);
-
 }  // namespace flotilla

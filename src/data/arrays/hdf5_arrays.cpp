@@ -9,6 +9,7 @@
 #include "src/config/values.hpp"
 #include "src/data/arrays/array.hpp"
 #include "src/data/arrays/chunked_array.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/data_file.hpp"
 #include "src/files/hdf5_handles.hpp"
 
@@ -372,5 +373,25 @@ class Hdf5Arrays final : public ArrayFile {
 std::unique_ptr<ArrayFile> open_hdf5_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache) {
   return std::make_unique<Hdf5Arrays>(path, std::move(cache));
 }
+
+namespace {
+
+constexpr ArrayFormat hdf5_format = {
+    .wanted = [](bool /*training*/) { return "*.h5, *.hdf5, *.hdf or *.nc"; },
+    .what_is =
+        [](const std::string& name, bool /*training*/) {
+          static constexpr std::array<std::string_view, 4> endings = {".h5", ".hdf5", ".hdf", ".nc"};
+          return std::ranges::count(endings, small_ending(name)) > 0 ? InFolder::data : InFolder::other;
+        },
+    .open = [](const std::string& path,
+               const ArrayOpening& opening) { return open_hdf5_arrays(path, opening.cache); }};
+
+}  // namespace
+
+const DataReader hdf5_reader = [] {
+  DataReader reader = array_reader(DataKind::hdf5, hdf5_format);
+  reader.inflate = inflated_chunks;
+  return reader;
+}();
 
 }  // namespace flotilla

@@ -13,6 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/array.hpp"
+#include "src/data/arrays/open_arrays.hpp"
 #include "src/data/arrays/zip_index.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
@@ -271,5 +272,65 @@ std::unique_ptr<ArrayFile> open_npy_file(const std::string& path) {
   return std::make_unique<NpyFiles>(
       std::map<std::string, std::string>{{fs::path(path).stem().string(), path}});
 }
+
+namespace {
+
+/// Whether a file is one array of NumPy, whatever its name.
+bool is_npy(const std::string& path) {
+  return kind_of_path(path).format == FileFormat::npy;
+}
+
+bool is_npy_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::unique_ptr<ArrayFile> open_numpy(const std::string& path, const ArrayOpening& opening) {
+  if (is_npy_folder(path)) return open_npy_folder(path);
+  if (is_npy(path)) return open_npy_file(path);
+  return open_npz(path, opening.inflated, opening.in_order);
+}
+
+/// A .npy file alone, as `flotilla predict` takes it, is the inputs.
+void name_numpy(ArrayNames& names, const ArrayFile& file, const std::string& path, const DataRequest& request,
+                MistakeList& /*mistakes*/) {
+  if (!is_npy(path)) return;
+  if (request.source.has_labels())
+    throw UserError(cat("'", path,
+                        "' is one array, and samples need labels or targets too; name the folder that holds ",
+                        names.inputs, ".npy and ", names.targets, ".npy, or a .npz file"));
+  names.inputs = file.names().front();
+}
+
+std::map<std::string, File> inflated_npz(const DataRequest& request) {
+  const auto& [data, source, classes, seed, use] = request;
+  std::map<std::string, File> copies;
+  for (const std::string& path : array_files(request))
+    if (path.ends_with(".npz"))
+      copies.merge(inflated_arrays(path, {data.inputs_of(source), data.targets_of(source)}));
+  return copies;
+}
+
+constexpr ArrayFormat numpy_format = {
+    .wanted = [](bool /*training*/) { return "NAME.npy for data.inputs and data.targets, or *.npz"; },
+    .what_is =
+        [](const std::string& name, bool /*training*/) {
+          return small_ending(name) == ".npz" ? InFolder::data : InFolder::other;
+        },
+    .open = open_numpy,
+    .is_source =
+        [](const DataConfig& data, const DataSourceConfig& source) {
+          std::error_code ignored;
+          return fs::exists(fs::path(source.path) / (data.inputs_of(source) + npy_ending), ignored);
+        },
+    .name_arrays = name_numpy};
+
+}  // namespace
+
+const DataReader numpy_reader = [] {
+  DataReader reader = array_reader(DataKind::numpy, numpy_format);
+  reader.inflate = inflated_npz;
+  return reader;
+}();
 
 }  // namespace flotilla

@@ -15,12 +15,9 @@
 #include "src/config/values.hpp"
 #include "src/data/arrays/array.hpp"
 #include "src/data/arrays/array_dataset.hpp"
-#include "src/data/arrays/cifar_file.hpp"
-#include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/known_arrays.hpp"
-#include "src/data/arrays/numpy_files.hpp"
+#include "src/data/augmentation.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/files/file.hpp"
 
@@ -39,62 +36,23 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
-InFolder what_is(DataKind kind, bool training, const std::string& name) {
-  const std::string ending = small_ending(name);
-  if (kind == DataKind::cifar) {
-    const bool tests = name == "test_batch.bin" || name == "test.bin";
-    const bool trains = name == "train.bin" || (name.starts_with("data_batch_") && ending == ".bin");
-    if (training ? trains : tests) return InFolder::data;
-    return tests || trains || ending == ".txt" || ending == ".html" ? InFolder::beside : InFolder::other;
-  }
-  static constexpr std::array<std::string_view, 4> endings = {".h5", ".hdf5", ".hdf", ".nc"};
-  const bool is_data =
-      kind == DataKind::numpy ? ending == ".npz" : std::ranges::count(endings, std::string_view(ending)) > 0;
-  return is_data ? InFolder::data : InFolder::other;
+const ArrayFormat& format_of(const DataConfig& data) {
+  return *reader_of(data.kind).arrays;
 }
 
-const char* wanted_files(DataKind kind, bool training) {
-  switch (kind) {
-    case DataKind::cifar: return training ? "data_batch_*.bin or train.bin" : "test_batch.bin or test.bin";
-    case DataKind::numpy: return "NAME.npy for data.inputs and data.targets, or *.npz";
-    default: return "*.h5, *.hdf5, *.hdf or *.nc";
-  }
-}
-
-/// Whether the folder that a source names holds its arrays as .npy files of their names.
-bool holds_npy(const DataConfig& data, const DataSourceConfig& source) {
-  std::error_code ignored;
-  return fs::exists(fs::path(source.path) / (data.inputs_of(source) + ".npy"), ignored);
-}
-
-/// Whether a file is one array of NumPy, whatever its name.
-bool is_npy(const DataConfig& data, const std::string& path) {
-  return data.kind == DataKind::numpy && kind_of_path(path).format == FileFormat::npy;
-}
-
-/// One for each file, or one for a folder of .npy files.
-std::vector<std::string> array_sources(const DataConfig& data, const DataSourceConfig& source, bool training,
-                                       LeftOut* left_out = nullptr) {
-  if (data.kind == DataKind::numpy && is_folder(source.path) && holds_npy(data, source)) return {source.path};
+/// One for each file, or one for a folder that is a source itself.
+std::vector<std::string> array_sources(const DataRequest& request, LeftOut* left_out = nullptr) {
+  const auto& [data, source, classes, seed, use] = request;
+  const ArrayFormat& format = format_of(data);
+  if (is_folder(source.path) && format.is_source != nullptr && format.is_source(data, source))
+    return {source.path};
   std::vector<std::string> files = find_data_files(
       source.path,
-      {.of = [&](const std::string& name) { return what_is(data.kind, training, name); },
-       .wanted = cat("files of data.kind = \"", data.kind, "\" (", wanted_files(data.kind, training), ")")},
+      {.of = [&](const std::string& name) { return format.what_is(name, request.use.training); },
+       .wanted = cat("files of data.kind = \"", data.kind, "\" (", format.wanted(use.training), ")")},
       left_out);
   std::ranges::sort(files);
   return files;
-}
-
-std::unique_ptr<ArrayFile> open_source(const DataConfig& data, const std::string& path, const DatasetUse& use,
-                                       const std::shared_ptr<ChunkCache>& cache, bool in_order = false) {
-  switch (data.kind) {
-    case DataKind::hdf5: return open_hdf5_arrays(path, cache);
-    case DataKind::cifar: return open_cifar(path);
-    default: break;
-  }
-  if (is_folder(path)) return open_npy_folder(path);
-  if (is_npy(data, path)) return open_npy_file(path);
-  return open_npz(path, use.inflated, in_order);
 }
 
 /// "images, labels": the names that a user can choose from.
@@ -123,45 +81,37 @@ std::unique_ptr<Array> open_named(const ArrayFile& file, const std::string& path
   return array;
 }
 
-/// The arrays of one file. Where it is a .npy file alone, as `flotilla predict` takes it, that is the inputs.
-ArrayPair open_pair(const DataConfig& data, const DataSourceConfig& source, const std::string& path,
-                    const ArrayFile& file, std::int64_t classes, bool training, MistakeList& mistakes) {
-  std::string inputs = data.inputs_of(source);
-  std::string targets = data.targets_of(source);
-  if (data.kind == DataKind::cifar) {
-    inputs = "images";
-    if (source.has_labels()) mistakes.attempt([&] { targets = cifar_labels(file, path, classes); });
-  } else if (is_npy(data, path)) {
-    if (source.has_labels()) {
-      mistakes.add(cat("'", path,
-                       "' is one array, and samples need labels or targets too; name the folder that holds ",
-                       inputs, ".npy and ", targets, ".npy, or a .npz file"));
-      return {};
-    }
-    inputs = file.names().front();
-  }
+/// The arrays of one file.
+ArrayPair open_pair(const DataRequest& request, const std::string& path, const ArrayFile& file,
+                    MistakeList& mistakes) {
+  const auto& [data, source, classes, seed, use] = request;
+  ArrayNames names{.inputs = data.inputs_of(source), .targets = data.targets_of(source)};
+  const ArrayFormat& format = format_of(data);
+  if (format.name_arrays != nullptr) format.name_arrays(names, file, path, request, mistakes);
+  const bool training = use.training;
   const auto key = [&](const std::string& own, const char* name) {
     return cat(own.empty() ? "data" : training ? "data.train" : "data.validation", name);
   };
-  ArrayPair pair{.inputs = open_named(file, path, key(source.input_array, ".inputs"), inputs, mistakes),
+  ArrayPair pair{.inputs = open_named(file, path, key(source.input_array, ".inputs"), names.inputs, mistakes),
                  .targets = nullptr};
   if (source.has_labels())
-    pair.targets = open_named(file, path, key(source.target_array, ".targets"), targets, mistakes);
+    pair.targets = open_named(file, path, key(source.target_array, ".targets"), names.targets, mistakes);
   return pair;
 }
 
-ArrayDatasetOptions options_of(const DataConfig& data, std::int64_t classes, const DatasetUse& use,
-                               const std::vector<std::string>& sources, const LeftOut& left_out) {
+ArrayDatasetOptions options_of(const DataRequest& request, const std::vector<std::string>& sources,
+                               const LeftOut& left_out) {
+  const auto& [data, source, classes, seed, use] = request;
   ArrayDatasetOptions options{.classes = classes,
                               .targets = use.targets,
                               .binary = use.binary,
-                              .channels_last = data.has_arrays() && data.channels_last,
-                              .pixels = {.mean = {data.mean}, .std = {data.std}},
+                              .channels_last = data.channels_last,
+                              .pixels = data.keys().colours ? GivenScaling{data.image_mean, data.image_std}
+                                                            : GivenScaling{{data.mean}, {data.std}},
                               .inputs = {.mean = data.input_mean, .std = data.input_std},
                               .target_values = {.mean = data.target_mean, .std = data.target_std},
                               .description = file_name(sources.front()),
                               .left_out = left_out.text()};
-  if (data.kind == DataKind::cifar) options.pixels = {.mean = data.image_mean, .std = data.image_std};
   if (sources.size() > 1)
     options.description =
         cat(sources.size(), " files, ", file_name(sources.front()), " to ", file_name(sources.back()));
@@ -176,15 +126,16 @@ void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, bool trai
 }
 
 /// The arrays of all files; what cannot be opened is noted and missing.
-std::vector<ArrayPair> open_parts(const DataConfig& data, const DataSourceConfig& source,
-                                  const std::vector<std::string>& sources, std::int64_t classes,
-                                  const DatasetUse& use, MistakeList& mistakes) {
-  const auto cache = std::make_shared<ChunkCache>(data.cache_mb << 20);
+std::vector<ArrayPair> open_parts(const DataRequest& request, const std::vector<std::string>& sources,
+                                  MistakeList& mistakes) {
+  const auto cache = std::make_shared<ChunkCache>(request.data.cache_mb << 20);
   std::vector<ArrayPair> parts;
   for (const std::string& path : sources) {
     mistakes.attempt([&] {
-      const auto file = open_source(data, path, use, cache);
-      parts.push_back(open_pair(data, source, path, *file, classes, use.training, mistakes));
+      const auto file =
+          format_of(request.data)
+              .open(path, {.data = request.data, .inflated = request.use.inflated, .cache = cache});
+      parts.push_back(open_pair(request, path, *file, mistakes));
     });
   }
   return parts;
@@ -246,53 +197,82 @@ void take_inflated_copies(const DataConfig& data, const DatasetUse& use, std::ve
 
 }  // namespace
 
-std::map<std::string, File> inflated_chunks(const DataConfig& data, const DataSourceConfig& source,
-                                            bool training) {
+std::map<std::string, File> inflated_chunks(const DataRequest& request) {
   std::map<std::string, File> copies;
-  if (data.kind != DataKind::hdf5 || data.order != SampleOrder::shuffled) return copies;
+  if (request.data.order != SampleOrder::shuffled) return copies;
   MistakeList mistakes;
   std::vector<ArrayPair> parts;
-  mistakes.attempt(
-      [&] { parts = open_parts(data, source, array_sources(data, source, training), 0, {}, mistakes); });
+  mistakes.attempt([&] { parts = open_parts(request, array_sources(request), mistakes); });
   if (!mistakes.empty()) return copies;
-  const DatasetUse use{.training = training, .targets = 1};  // they may be labels: then a copy is not used
-  for (const std::unique_ptr<Array>* array : arrays_to_inflate(data, use, parts))
+  // They may be labels: then a copy is not used.
+  const DatasetUse use{.training = request.use.training, .targets = 1};
+  for (const std::unique_ptr<Array>* array : arrays_to_inflate(request.data, use, parts))
     copies.emplace((*array)->form().name, inflated_rows(**array));
   return copies;
 }
 
-ArrayForm form_of_inputs(const DataConfig& data, const DataSourceConfig& source, bool training) {
-  const std::string path = array_sources(data, source, training).front();
-  DataSourceConfig unlabelled = source;
+SampleForm form_of_arrays(const DataRequest& request) {
+  const std::string path = array_sources(request).front();
+  DataSourceConfig unlabelled = request.source;
   unlabelled.inputs = {path};
-  const auto cache = std::make_shared<ChunkCache>(0);
   MistakeList mistakes;
-  const auto file = open_source(data, path, {}, cache, true);
-  const ArrayPair pair = open_pair(data, unlabelled, path, *file, 0, training, mistakes);
-  mistakes.throw_if_any(config::printable(source.path));
-  return pair.inputs->form();
+  const DatasetUse use;
+  const auto file = format_of(request.data)
+                        .open(path, {.data = request.data,
+                                     .inflated = use.inflated,
+                                     .cache = std::make_shared<ChunkCache>(0),
+                                     .in_order = true});
+  const ArrayPair pair =
+      open_pair({.data = request.data, .source = unlabelled, .use = request.use}, path, *file, mistakes);
+  mistakes.throw_if_any(config::printable(request.source.path));
+  const ArrayForm& form = pair.inputs->form();
+  return {.shape = sample_shape_of(form, request.data.channels_last), .bytes = form.type.is_byte()};
 }
 
-std::unique_ptr<Dataset> open_arrays(const DataConfig& data, const DataSourceConfig& source,
-                                     std::int64_t classes, const DatasetUse& use) {
+GivenScaling scaling_of_arrays(const DataConfig& data, bool bytes) {
+  if (data.keys().colours) return {data.image_mean, data.image_std};
+  if (data.input_mean.empty() && data.input_std.empty())
+    return bytes ? GivenScaling{{data.mean}, {data.std}} : GivenScaling{};
+  GivenScaling scale{data.input_mean, data.input_std};
+  if (scale.mean.empty()) scale.mean.assign(scale.std.size(), 0.0);
+  if (scale.std.empty()) scale.std.assign(scale.mean.size(), 1.0);
+  return scale;
+}
+
+std::unique_ptr<Dataset> open_arrays(const DataRequest& request) {
+  const DataConfig& data = request.data;
   LeftOut left_out;
-  const std::vector<std::string> sources = array_sources(data, source, use.training, &left_out);
+  const std::vector<std::string> sources = array_sources(request, &left_out);
   MistakeList mistakes;
-  std::vector<ArrayPair> parts = open_parts(data, source, sources, classes, use, mistakes);
-  if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), use.training, mistakes);
-  mistakes.throw_if_any(config::printable(source.path));
-  take_inflated_copies(data, use, parts);
-  return make_array_dataset(std::move(parts), options_of(data, classes, use, sources, left_out));
+  std::vector<ArrayPair> parts = open_parts(request, sources, mistakes);
+  if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), request.use.training, mistakes);
+  mistakes.throw_if_any(config::printable(request.source.path));
+  take_inflated_copies(data, request.use, parts);
+  auto arrays = make_array_dataset(std::move(parts), options_of(request, sources, left_out));
+  if (const std::optional<ByteScaling> scaling = arrays->scaling())
+    return with_augmentation(std::move(arrays), request, *scaling);
+  if (request.use.training && augmentation_spec(data, false).any())
+    throw UserError(cat(
+        "data.flip, data.crop_padding, data.erase and data.rand_augment are of images of uint8 with 1 to "
+        "4 channels, and ",
+        arrays->description(), " are none: leave them out",
+        data.has_arrays() && !data.channels_last ? ", or set data.channels_last = true for images (N,H,W,C)"
+                                                 : ""));
+  return arrays;
 }
 
-std::vector<std::string> array_files(const DataConfig& data, const DataSourceConfig& source, bool training,
-                                     LeftOut* left_out) {
-  std::vector<std::string> files = array_sources(data, source, training, left_out);
+std::vector<std::string> array_files(const DataRequest& request, LeftOut* left_out) {
+  std::vector<std::string> files = array_sources(request, left_out);
   if (!is_folder(files.front())) return files;
   std::vector<std::string> arrays;
-  for (const std::string& name : {data.inputs_of(source), data.targets_of(source)})
+  for (const std::string& name :
+       {request.data.inputs_of(request.source), request.data.targets_of(request.source)})
     arrays.push_back((fs::path(files.front()) / (name + ".npy")).string());
   return arrays;
+}
+
+void list_arrays(const DataRequest& request, SourceFiles& found) {
+  for (const std::string& path : array_files(request, &found.left_out)) found.files.insert(path);
 }
 
 }  // namespace flotilla

@@ -14,6 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/files/gzip_reader.hpp"
@@ -22,6 +23,11 @@
 namespace flotilla {
 
 namespace {
+
+constexpr FileKind criteo_file = {
+    .format = FileFormat::criteo, .name = "a Criteo log", .advice = "data.kind = \"criteo\" reads it"};
+constexpr FileKind libsvm_file = {
+    .format = FileFormat::libsvm, .name = "a LIBSVM file", .advice = "data.kind = \"libsvm\" reads it"};
 
 constexpr std::int64_t samples_checked = 100;
 constexpr std::array<std::byte, 3> byte_order_mark = {std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};
@@ -128,9 +134,8 @@ LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat&
 
 ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
                           LabelsSeen& labels, const std::string& inflated) {
-  const bool criteo = format.name() == "Criteo";
-  refuse_other_kinds(path, criteo ? FileFormat::criteo : FileFormat::libsvm,
-                     criteo ? "a Criteo log" : "a LIBSVM file");
+  const FileKind& kind = format.name() == "Criteo" ? criteo_file : libsvm_file;
+  refuse_other_kinds(path, kind.format, kind.name);
   bool is_inflated = false;
   File bytes = open_lines(path, inflated, is_inflated);
   ClickFile file{
@@ -213,17 +218,16 @@ class ClickReader final : public BagReader {
 
 class ClickDataset final : public Dataset {
  public:
-  ClickDataset(ClickData data, std::string path, std::string left_out, std::int64_t positive)
-      : data_(std::move(data)),
-        path_(std::move(path)),
-        left_out_(std::move(left_out)),
-        positive_(positive),
-        shape_({data_.format->dense()}) {}
+  ClickDataset(ClickData data, const std::string& path, const std::string& left_out, std::int64_t positive)
+      : data_(std::move(data)) {
+    const LineFormat& format = *data_.format;
+    set_facts({.size = data_.firsts.back(),
+               .shape = {format.dense()},
+               .description = describe(path, positive) + left_out,
+               .slots = format.slots(),
+               .weighted = format.weighted()});
+  }
 
-  std::int64_t size() const override { return data_.firsts.back(); }
-  const Shape& sample_shape() const override { return shape_; }
-  std::int64_t slots() const override { return data_.format->slots(); }
-  bool weighted() const override { return data_.format->weighted(); }
   std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
 
   std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
@@ -235,23 +239,6 @@ class ClickDataset final : public Dataset {
       shares.push_back(how == ShardBy::files ? data_.firsts[file] : sample_at_share(worker, workers));
     }
     return shares;
-  }
-
-  std::string description() const override {
-    const std::string share =
-        data_.format->labelled()
-            ? fmt::format("{}{:.1f} % positive", data_.from_one ? "labels 1 and 2 are classes 0 and 1, " : "",
-                          100.0 * static_cast<double>(positive_) / static_cast<double>(size()))
-            : "labels not read";
-    const std::string name = std::filesystem::path(path_).filename().string();
-    const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
-    std::int64_t inflated = 0;
-    for (const ClickFile& file : data_.files) inflated += file.inflated ? file.bytes.size() : 0;
-    const std::string where = inflated == 0
-                                  ? ""
-                                  : fmt::format(", {:.1f} MB inflated in {}",
-                                                static_cast<double>(inflated) * 1e-6, temporary_folder());
-    return cat(size(), " samples of ", files, " (", data_.format->name(), ", ", share, where, ")", left_out_);
   }
 
   std::int32_t read(std::int64_t /*i*/, std::uint64_t /*variation*/, std::span<float> /*to*/) const override {
@@ -272,6 +259,24 @@ class ClickDataset final : public Dataset {
   }
 
  private:
+  std::string describe(const std::string& path, std::int64_t positive) const {
+    const std::string share =
+        data_.format->labelled()
+            ? fmt::format("{}{:.1f} % positive", data_.from_one ? "labels 1 and 2 are classes 0 and 1, " : "",
+                          100.0 * static_cast<double>(positive) / static_cast<double>(data_.firsts.back()))
+            : "labels not read";
+    const std::string name = std::filesystem::path(path).filename().string();
+    const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
+    std::int64_t inflated = 0;
+    for (const ClickFile& file : data_.files) inflated += file.inflated ? file.bytes.size() : 0;
+    const std::string where = inflated == 0
+                                  ? ""
+                                  : fmt::format(", {:.1f} MB inflated in {}",
+                                                static_cast<double>(inflated) * 1e-6, temporary_folder());
+    return cat(data_.firsts.back(), " samples of ", files, " (", data_.format->name(), ", ", share, where,
+               ")");
+  }
+
   /// The sample that lies behind worker ÷ workers of all bytes.
   std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
     if (worker == workers) return size();
@@ -286,15 +291,7 @@ class ClickDataset final : public Dataset {
   }
 
   ClickData data_;
-  std::string path_;
-  std::string left_out_;  ///< LeftOut::text()
-  std::int64_t positive_;
-  Shape shape_;
 };
-
-}  // namespace
-
-namespace {
 
 /// Whether labels are 1 and 2. @throws UserError if a 1 means another class in the training data
 bool count_from_one(const LabelsSeen& labels, const LabelsSeen& training) {
@@ -339,16 +336,71 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
   return std::make_unique<ClickDataset>(std::move(data), path, left_out.text(), positive);
 }
 
-std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,
-                                            const DatasetUse& use) {
-  const auto buckets = static_cast<std::uint64_t>(data.hash_buckets);
-  return make_click_dataset(
-      source.path,
-      data.kind == DataKind::libsvm ? make_libsvm_format(buckets, source.has_labels())
-                                    : make_criteo_format({.transform = data.dense_transform,
-                                                          .hash_buckets = buckets,
-                                                          .labelled = source.has_labels()}),
-      default_index_entries, use.inflated, use.training || !source.has_labels() ? "" : data.train.path);
+namespace {
+
+std::unique_ptr<Dataset> open_clicks(const DataRequest& request, std::unique_ptr<const LineFormat> format) {
+  const auto& [data, source, classes, seed, use] = request;
+  return make_click_dataset(source.path, std::move(format), default_index_entries, use.inflated,
+                            use.training || !source.has_labels() ? "" : data.train.path);
 }
+
+std::map<std::string, File> inflated_clicks(const DataRequest& request) {
+  std::map<std::string, File> copies;
+  for (const std::string& path : find_data_files(request.source.path))
+    if (GzipReader::recognises(open_data_file(path)))
+      copies.emplace(path, inflated_samples(open_data_file(path)));
+  return copies;
+}
+
+DataReader click_reader(DataKind kind, const FileKind& file) {
+  return {.kind = kind,
+          .open = nullptr,
+          .list_files =
+              [](const DataRequest& request, SourceFiles& found) {
+                for (const std::string& path : find_data_files(request.source.path, {}, &found.left_out))
+                  found.files.insert(path);
+              },
+          .inflate = inflated_clicks,
+          .one_advice = "; of several logs name their folder, or a pattern in quotes",
+          .file = file};
+}
+
+std::string ids_text(const DataConfig& data) {
+  return cat(", ids by data.hash_buckets = ", data.hash_buckets);
+}
+
+}  // namespace
+
+const DataReader criteo_reader = [] {
+  DataReader reader = click_reader(DataKind::criteo, criteo_file);
+  reader.open = [](const DataRequest& request) {
+    return open_clicks(
+        request, make_criteo_format({.transform = request.data.dense_transform,
+                                     .hash_buckets = static_cast<std::uint64_t>(request.data.hash_buckets),
+                                     .labelled = request.source.has_labels()}));
+  };
+  reader.input = [](const DataConfig& data) {
+    return cat(word(data.dense_transform), " of x", ids_text(data));
+  };
+  reader.is_line = [](std::string_view line) {
+    const auto tabs = std::ranges::count(line, '\t');
+    return tabs == 38 || tabs == 39;
+  };
+  return reader;
+}();
+
+const DataReader libsvm_reader = [] {
+  DataReader reader = click_reader(DataKind::libsvm, libsvm_file);
+  reader.open = [](const DataRequest& request) {
+    return open_clicks(request, make_libsvm_format(static_cast<std::uint64_t>(request.data.hash_buckets),
+                                                   request.source.has_labels()));
+  };
+  reader.input = [](const DataConfig& data) { return "x" + ids_text(data); };
+  reader.is_line = [](std::string_view line) {
+    const std::size_t colon = line.find(':');
+    return line.find_first_not_of("0123456789+-. \t") == colon && colon != line.npos;
+  };
+  return reader;
+}();
 
 }  // namespace flotilla

@@ -71,8 +71,4 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
                                             const std::map<std::string, std::string>& inflated = {},
                                             const std::string& training = {});
 
-/// data.kind = "criteo" and "libsvm".
-std::unique_ptr<Dataset> open_click_dataset(const DataConfig& data, const DataSourceConfig& source,
-                                            const DatasetUse& use);
-
 }  // namespace flotilla

@@ -20,7 +20,9 @@
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
 #include "src/config/values.hpp"
+#include "src/data/augmentation.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/data/images/image_list.hpp"
@@ -82,7 +84,6 @@ void FileCache::keep(std::int64_t i, std::span<const std::byte> bytes) {
   states_[k].store(kept, std::memory_order_release);
 }
 
-/// The images of a list or a folder, one file each.
 class FileImages final : public ImageSource {
  public:
   explicit FileImages(ImageList list) : list_(std::move(list)) {}
@@ -119,31 +120,21 @@ class FileImages final : public ImageSource {
   ImageList list_;
 };
 
-}  // namespace
-
-std::unique_ptr<ImageSource> make_file_images(ImageList list) {
-  return std::make_unique<FileImages>(std::move(list));
-}
-
-namespace {
-
 class ImageDataset final : public Dataset {
  public:
   ImageDataset(std::unique_ptr<const ImageSource> images, std::unique_ptr<const ImageTransform> transform,
-               const ImageDatasetOptions& options)
-      : images_(std::move(images)),
-        transform_(std::move(transform)),
-        shape_(transform_->sample_shape()),
-        remedy_(options.remedy) {
-    if (options.ranks_cached > 0) cache_.emplace(*images_, options.ranks_cached);
-  }
-
-  std::int64_t size() const override { return images_->size(); }
-  const Shape& sample_shape() const override { return shape_; }
-  std::string description() const override {
-    return cat(images_->description(), ", as ", shape_.text(),
-               cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "",
-               images_->left_out());
+               std::int64_t ranks_cached, const char* remedy)
+      : images_(std::move(images)), transform_(std::move(transform)), remedy_(remedy) {
+    if (ranks_cached > 0) cache_.emplace(*images_, ranks_cached);
+    const Shape shape = transform_->sample_shape();
+    set_facts(
+        {.size = images_->size(),
+         .shape = shape,
+         .description = cat(images_->description(), ", as ", shape.text(),
+                            cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "",
+                            images_->left_out()),
+         .number_type = "uint8",
+         .scaling = transform_->scaling()});
   }
 
   std::string name(std::int64_t i) const override { return images_->name(i); }
@@ -151,8 +142,6 @@ class ImageDataset final : public Dataset {
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
   }
-  std::string number_type() const override { return "uint8"; }
-  std::optional<ByteScaling> scaling() const override { return transform_->scaling(); }
   std::int32_t read_bytes(std::int64_t i, std::uint64_t variation,
                           std::span<std::uint8_t> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply_bytes(file, variation, to); });
@@ -183,7 +172,7 @@ class ImageDataset final : public Dataset {
   /// Calls `decode` with the bytes of the file of sample i. @returns the label
   template <class Value, class Decode>
   std::int32_t read_image(std::int64_t i, std::span<Value> to, const Decode& decode) const {
-    require(0 <= i && i < size() && std::ssize(to) == shape_.size(), "sample ", i, " of ", size(),
+    require(0 <= i && i < size() && std::ssize(to) == sample_shape().size(), "sample ", i, " of ", size(),
             " cannot be read into ", to.size(), " values");
     try {
       decode(bytes_of(i));
@@ -208,20 +197,9 @@ class ImageDataset final : public Dataset {
 
   std::unique_ptr<const ImageSource> images_;
   std::unique_ptr<const ImageTransform> transform_;
-  Shape shape_;
-  std::string remedy_;
+  const char* remedy_;
   mutable std::optional<FileCache> cache_;  // its contents are files'
 };
-
-}  // namespace
-
-std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> images,
-                                            std::unique_ptr<const ImageTransform> transform,
-                                            const ImageDatasetOptions& options) {
-  return std::make_unique<ImageDataset>(std::move(images), std::move(transform), options);
-}
-
-namespace {
 
 std::array<float, 3> three_colours(const std::vector<double>& values) {
   require(values.size() == 3, "three colours have three values, got ", values.size());
@@ -244,8 +222,8 @@ bool names_list(const std::vector<std::string>& inputs) {
          !std::filesystem::is_directory(inputs.front(), error);
 }
 
-}  // namespace
-
+/// The images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file, line and
+/// remedy.
 ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use) {
   const bool missing_allowed =
@@ -271,8 +249,6 @@ ImageList list_images(const DataConfig& data, const DataSourceConfig& source, st
                           .missing_allowed = missing_allowed,
                           .root_key = use.training ? "data.train.root" : "data.validation.root"});
 }
-
-namespace {
 
 /// Leaves samples as they were.
 class NoTransform final : public ImageTransform {
@@ -304,6 +280,16 @@ std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourc
 
 }  // namespace
 
+std::unique_ptr<ImageSource> make_file_images(ImageList list) {
+  return std::make_unique<FileImages>(std::move(list));
+}
+
+std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> images,
+                                            std::unique_ptr<const ImageTransform> transform,
+                                            std::int64_t ranks_cached, const char* remedy) {
+  return std::make_unique<ImageDataset>(std::move(images), std::move(transform), ranks_cached, remedy);
+}
+
 ImageTransformSpec transform_spec(const DataConfig& data) {
   require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
           "ranges of a crop have 2 values, a jitter has 4");
@@ -325,17 +311,97 @@ ImageTransformSpec transform_spec(const DataConfig& data) {
           .max_pixels = data.max_pixels};
 }
 
-std::unique_ptr<Dataset> open_image_dataset(const DataConfig& data, const DataSourceConfig& source,
-                                            std::int64_t classes, const DatasetUse& use) {
+namespace {
+
+std::unique_ptr<Dataset> open_images(const DataRequest& request) {
+  const auto& [data, source, classes, seed, use] = request;
   const ImageTransformSpec spec = transform_spec(data);
   std::unique_ptr<const ImageTransform> transform;
   if (!use.decode)
     transform = std::make_unique<NoTransform>(spec.size);
   else
     transform = use.training ? make_training_transform(spec) : make_validation_transform(spec);
-  return make_image_dataset(open_source(data, source, classes, use), std::move(transform),
-                            {.ranks_cached = data.cache == CachedFiles::files ? use.ranks_on_host : 0,
-                             .remedy = remedy(data, source, use)});
+  auto images =
+      make_image_dataset(open_source(data, source, classes, use), std::move(transform),
+                         data.cache == CachedFiles::files ? use.ranks_on_host : 0, remedy(data, source, use));
+  return with_augmentation(std::move(images), request, normalization(spec), true);
 }
+
+void list_image_files(const DataRequest& request, SourceFiles& found) {
+  const auto& [data, source, classes, seed, use] = request;
+  const std::vector<std::string> shards = find_shards(data, source, &found.left_out);
+  for (const std::string& shard : shards) {
+    found.may_be_missing.insert(index_path(shard));
+    found.files.insert(shard);
+  }
+  if (!shards.empty()) return;
+  const ImageList list = list_images(data, source, classes, use);
+  found.left_out.add(list.left_out);
+  for (const ImageList::Part& part : list.parts) {
+    found.folders.insert(part.root);
+    found.files.insert(part.source);
+  }
+  const bool missing_allowed = use.training && list.is_file() && data.on_bad_image == OnBadImage::replace;
+  for (std::int64_t i = 0; i < list.size(); ++i)
+    (missing_allowed ? found.may_be_missing : found.files).insert(list.path(i));
+  if (list.is_file()) return;
+  found.folders.insert(list.root);
+  std::error_code error;  // the folder was read a moment ago
+  for (std::filesystem::directory_iterator at(list.root, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored) && !is_of_system(at->path().filename().string()))
+      found.folders.insert(at->path().string());
+  }
+}
+
+constexpr DataReader image_reader(DataKind kind) {
+  return {.kind = kind,
+          .open = open_images,
+          .list_files = list_image_files,
+          .form =
+              [](const DataRequest& request) {
+                const std::int64_t size = request.data.image_size;
+                return SampleForm{.shape = {3, size, size}, .bytes = true};
+              },
+          .scaling =
+              [](const DataConfig& data, bool /*bytes*/) {
+                return GivenScaling{data.image_mean, data.image_std};
+              },
+          // As scripts/make_lists.sh and `flotilla pack` write it
+          .class_names = [](const DataConfig& data,
+                            std::int64_t classes) { return names_beside(data, "classes.txt", classes); },
+          .predicts_several = true};
+}
+
+/// Whether a line is the name of an image, maybe with a label behind it.
+bool is_line_of_list(std::string_view line) {
+  const std::string_view words = line.substr(0, line.find_last_not_of(" \t") + 1);
+  const std::size_t blank = std::min(words.find_last_of(" \t"), words.size());
+  return has_image_ending(std::string(words.substr(0, words.find_last_not_of(" \t", blank) + 1))) ||
+         has_image_ending(std::string(words));
+}
+
+}  // namespace
+
+const DataReader image_list_reader = [] {
+  DataReader reader = image_reader(DataKind::image_list);
+  reader.is_line = is_line_of_list;
+  reader.file = {.format = FileFormat::list,
+                 .name = "a list of images",
+                 .advice = "data.kind = \"image-list\" reads it"};
+  return reader;
+}();
+
+const DataReader image_folder_reader = [] {
+  DataReader reader = image_reader(DataKind::image_folder);
+  reader.class_folders = true;
+  reader.class_names = [](const DataConfig& data, std::int64_t /*classes*/) {
+    return class_folders(data.train.path);
+  };
+  return reader;
+}();
+
+const DataReader webdataset_reader = image_reader(DataKind::webdataset);
 
 }  // namespace flotilla

@@ -14,11 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/arrays/open_arrays.hpp"
-#include "src/data/find_data_files.hpp"
-#include "src/data/images/image_dataset.hpp"
-#include "src/data/shards/shard_images.hpp"
-#include "src/data/shards/shard_index.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/files/checksum.hpp"
 
 namespace flotilla {
@@ -28,14 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t files_between_beats = 256;
-
-/// The paths that a data source reads, not yet examined.
-struct Originals {
-  std::set<std::string> files;
-  std::set<std::string> may_be_missing;
-  std::set<std::string> folders;
-  LeftOut left_out;
-};
 
 std::string normal(const std::string& path) {
   return fs::path(path).lexically_normal().string();
@@ -52,46 +40,12 @@ std::string normal_file(const std::string& path) {
   return text;
 }
 
-std::set<std::string> as_set(const std::vector<std::string>& paths) {
-  return {paths.begin(), paths.end()};
-}
-
-void add_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
-                Originals& originals) {
-  const ImageList list = list_images(data, source, classes, {.training = training});
-  originals.left_out.add(list.left_out);
-  if (!list.is_file()) originals.folders.insert(list.root);
-  for (const ImageList::Part& part : list.parts) {
-    originals.folders.insert(part.root);
-    originals.files.insert(part.source);
-  }
-  const bool missing_allowed = training && list.is_file() && data.on_bad_image == OnBadImage::replace;
-  for (std::int64_t i = 0; i < list.size(); ++i)
-    (missing_allowed ? originals.may_be_missing : originals.files).insert(list.path(i));
-  if (list.is_file()) return;
-  std::error_code error;  // the folder was read a moment ago
-  for (fs::directory_iterator at(list.root, error), end; !error && at != end; at.increment(error)) {
-    std::error_code ignored;
-    if (at->is_directory(ignored) && !is_of_system(at->path().filename().string()))
-      originals.folders.insert(at->path().string());
-  }
-}
-
 void add_source(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes, bool training,
-                Originals& originals) {
-  if (data.kind == DataKind::idx) {
-    originals.files.insert({source.images, source.labels});
-  } else if (data.has_arrays() || data.kind == DataKind::cifar) {
-    originals.files.merge(as_set(array_files(data, source, training, &originals.left_out)));
-  } else if (data.has_clicks()) {
-    originals.files.merge(as_set(find_data_files(source.path, {}, &originals.left_out)));
-  } else {
-    require(data.has_images(), "no files of data.kind \"", data.kind, "\"");
-    const std::vector<std::string> shards = find_shards(data, source, &originals.left_out);
-    for (const std::string& shard : shards) originals.may_be_missing.insert(index_path(shard));
-    originals.files.merge(as_set(shards));
-    if (shards.empty()) add_images(data, source, classes, training, originals);
-  }
+                SourceFiles& originals) {
+  const DataReader& reader = reader_of(data.kind);
+  require(reader.list_files != nullptr, "no files of data.kind \"", data.kind, "\"");
+  const DatasetUse use{.training = training};
+  reader.list_files({.data = data, .source = source, .classes = classes, .use = use}, originals);
   originals.files.erase("");  // no labels
 }
 
@@ -164,14 +118,14 @@ std::string StagePlan::name() const {
 
 std::vector<std::string> files_of(const DataConfig& data, const DataSourceConfig& source,
                                   std::int64_t classes) {
-  Originals originals;
+  SourceFiles originals;
   add_source(data, source, classes, &source == &data.train, originals);
   originals.files.merge(originals.may_be_missing);
   return {originals.files.begin(), originals.files.end()};
 }
 
 StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::function<void()>& beat) {
-  Originals originals;
+  SourceFiles originals;
   add_source(data, data.train, classes, true, originals);
   beat();
   if (data.validation.given) add_source(data, data.validation, classes, false, originals);

@@ -8,7 +8,6 @@
 #include "kernels/error.hpp"
 #include "src/data/arrays/chunked_array.hpp"
 #include "src/data/dataset.hpp"
-#include "src/data/identity.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/data/arrays/opened_arrays.hpp"
 #include "tests/support/temporary_folder.hpp"

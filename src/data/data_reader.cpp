@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/class_names.hpp"
+#include "src/data/data_reader.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
-#include "src/data/data_file.hpp"
-#include "src/data/images/image_folder.hpp"
 
 namespace flotilla {
 
@@ -52,25 +50,26 @@ std::string original_path(const DataSourceConfig& source) {
                                                       : source.path;
 }
 
-/// The file of names beside the data; that of CIFAR comes with its binary files.
-const char* file_of_names(DataKind kind, std::int64_t classes) {
-  if (kind != DataKind::cifar) return "classes.txt";
-  if (classes == 100) return "fine_label_names.txt";
-  return classes == 20 ? "coarse_label_names.txt" : "batches.meta.txt";
-}
-
 }  // namespace
+
+const DataReader& reader_of(DataKind kind) {
+  const auto* const found =
+      std::ranges::find(data_readers, kind, [](const DataReader* reader) { return reader->kind; });
+  require(found != data_readers.end(), "nothing reads data.kind = \"", kind, "\"");
+  return **found;
+}
 
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes) {
   if (!data.class_names.empty()) return read_names(data.class_names, classes);
-  if (data.kind == DataKind::image_folder) return class_folders(data.train.path);
-  if (data.kind != DataKind::image_list && data.kind != DataKind::webdataset && data.kind != DataKind::cifar)
-    return {};
+  const auto of_kind = reader_of(data.kind).class_names;
+  return of_kind == nullptr ? std::vector<std::string>() : of_kind(data, classes);
+}
+
+std::vector<std::string> names_beside(const DataConfig& data, const char* file, std::int64_t classes) {
   const std::filesystem::path path = original_path(data.train);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
-  const std::string beside =
-      ((is_folder ? path : path.parent_path()) / file_of_names(data.kind, classes)).string();
+  const std::string beside = ((is_folder ? path : path.parent_path()) / file).string();
   return std::filesystem::is_regular_file(beside, error) ? read_names(beside, classes)
                                                          : std::vector<std::string>();
 }
