@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "src/compare/comparison_table.hpp"
 #include "src/compare/plan.hpp"
 #include "src/compare/run_figures.hpp"
+#include "src/data/dataset.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/stop_request.hpp"
@@ -89,18 +91,40 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
   return prepared;
 }
 
+/// What the data of the deck hold now. Empty where they cannot be read: trainings that have ended do not need
+/// them, and all others say why.
+DataIdentities data_of(const Config& config) {
+  DataIdentities data;
+  try {
+    const DatasetUse use = use_of(config.model);
+    data["data.train"] = identity_of(*open_dataset(config.data, config.data.train, config.model.classes,
+                                                   static_cast<std::uint64_t>(config.run.seed), use));
+    const auto validation = open_validation_data(config, use);
+    if (validation) data["data.validation"] = identity_of(*validation);
+  } catch (const UserError&) {
+    return {};
+  }
+  return data;
+}
+
 /// Collective. Rank 0 looks at what is in the folders of all trainings. @throws AgreedFailure naming all that
-/// hold runs of other decks or of other numbers of workers
+/// hold runs of other decks, on other data or of other numbers of workers
 std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Communicator& world) {
   std::vector<std::int32_t> found(prepared.trainings.size());
   agree(world, [&] {
     if (!world.is_root()) return;
     std::string others;
+    std::optional<DataIdentities> data;
     for (std::size_t i = 0; i < found.size(); ++i) {
       const Config& config = prepared.trainings[i].deck.config;
       try {
         const int workers = roles_of(config, prepared.places).count(mpi::Role::worker);
-        found[i] = static_cast<std::int32_t>(progress_in(config.run.output, config.resolved_text, workers));
+        const Progressed progress = progress_in(config.run.output, config.resolved_text, workers);
+        found[i] = static_cast<std::int32_t>(progress);
+        if (progress == Progressed::not_begun) continue;
+        if (!data) data = data_of(config);
+        check_data(config.run.output, read_figures(config.run.output, std::nullopt).data,
+                   data->empty() ? "elsewhere" : "now", *data);
       } catch (const UserError& error) {
         others += (others.empty() ? "" : "\n") + std::string(error.what());
       }
@@ -162,6 +186,7 @@ std::string describe_machine(const std::vector<mpi::Place>& places) {
              places.front().host_cores, " cores", hosts > 1 ? cat(" of each of ", hosts, " hosts") : "");
 }
 
+/// @throws UserError if the data have changed between the trainings
 Comparison results_of(const Prepared& prepared, const CompareArguments& arguments) {
   const Plan& plan = prepared.plan;
   Comparison comparison{
@@ -175,12 +200,14 @@ Comparison results_of(const Prepared& prepared, const CompareArguments& argument
     comparison.runs.push_back({.name = run.name});
     for (const config::PlacedOverride& each : run.set) comparison.runs.back().set.push_back(each.text);
   }
+  DataIdentities data;
   for (std::size_t i = 0; i < prepared.trainings.size(); ++i) {
     const PlannedTraining& training = prepared.trainings[i];
     ComparedTraining compared{
         .seed = training.seed, .folder = training.deck.config.run.output, .failure = prepared.failures[i]};
     if (compared.failure.empty()) {
       compared.figures = read_figures(compared.folder, plan.target);
+      check_data(compared.folder, compared.figures.data, "in the trainings before", data);
       if (compared.figures.end == "diverged") compared.failure = "diverged";
     }
     comparison.runs[training.run].trainings.push_back(std::move(compared));

@@ -146,7 +146,8 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
                      .global_batch_size = sharding.global_batch(),
                      .parameters = run.model.network->layout().values(),
                      .device = run.machine.device->info().description,
-                     .all_reduce = run.sync.strategy->description().transport};
+                     .all_reduce = run.sync.strategy->description().transport,
+                     .data = run.data.identities};
   if (start.machines.network) add_network(*start.machines.network, start.machines.places, report);
   reporter.start(report);
 }

@@ -26,6 +26,7 @@ class Adder {
     figures_.workers = report.workers;
     figures_.global_batch = report.global_batch_size;
     figures_.end.clear();
+    figures_.data = report.data;
   }
 
   void add(const StepReport& report) {
@@ -122,6 +123,16 @@ Progressed progress_in(const std::string& folder, const std::string& resolved_de
                         ", or give the plan another output"));
   const bool ended = !figures.end.empty() && exit_code_of_reason(figures.end) != exit_stopped;
   return ended ? Progressed::ended : Progressed::begun;
+}
+
+void check_data(const std::string& folder, const DataIdentities& data, const std::string& where,
+                DataIdentities& known) {
+  for (const auto& [set, identity] : data) {
+    const std::string& other = known.emplace(set, identity).first->second;
+    if (other != identity)
+      throw UserError(cat(folder, " holds a run on other samples (", set, ": ", identity, "; ", other, " ",
+                          where, "): remove that folder, or give the plan another output"));
+  }
 }
 
 RunFigures read_figures(const std::string& folder, std::optional<double> target) {

@@ -6,12 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "src/observe/reporter.hpp"
+
 namespace flotilla {
 
 /// What the metrics.jsonl of a run's folder says of the whole run, resumes included.
 struct RunFigures {
   std::string end{};     ///< Reason of the last line "end" behind all steps; empty: none, the run is to go on
   std::string device{};  ///< What computed
+  DataIdentities data{};  ///< At the last start; without those that an earlier version did not write
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
@@ -41,6 +44,12 @@ enum class Progressed { not_begun, begun, ended };
 /// @param resolved_deck that the folder is to hold  @param workers of this job
 /// @throws UserError if it holds a run of another deck, or one that other numbers of workers began
 Progressed progress_in(const std::string& folder, const std::string& resolved_deck, std::int64_t workers);
+
+/// Adds the data of a run to `known`.
+/// @param folder of the run  @param where says what `known` is of in the message: "now"
+/// @throws UserError if a data set of that name is known and holds other samples
+void check_data(const std::string& folder, const DataIdentities& data, const std::string& where,
+                DataIdentities& known);
 
 /// The figures of a run's folder. @throws UserError if they cannot be read
 RunFigures read_figures(const std::string& folder, std::optional<double> target);

@@ -26,6 +26,17 @@ concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
 // The schema: each report is described once, and the lines, their reading and the table of the documentation
 // follow.
 
+/// Visits the value of a key as an optional, which becomes the value where the visitor reads.
+template <class Values, class Visit>
+void visit_value(Values& values, std::string_view key, const Visit& visit) {
+  const std::string name(key);
+  std::optional<typename Values::mapped_type> value;
+  if (const auto found = values.find(name); found != values.end()) value = found->second;
+  visit(value);
+  if constexpr (!std::is_const_v<Values>)
+    if (value) values.insert_or_assign(name, *value);
+}
+
 template <MaybeConst<StartReport> Report, class Visitor>
 void visit_keys(Report& report, Visitor& key) {
   key("deck", report.deck, "", "the deck's path");
@@ -40,6 +51,14 @@ void visit_keys(Report& report, Visitor& key) {
   key("parameters", report.parameters, "values", "of the model");
   key("device", report.device, "", "what computes");
   key("all_reduce", report.all_reduce, "", "how gradients are added");
+  visit_value(report.data, "data.train", [&](std::optional<std::string>& identity) {
+    key("train_data", identity, "",
+        "number of samples of data.train, and a checksum of their labels, sizes and 64 of them; equal for "
+        "equal samples, wherever they lie");
+  });
+  visit_value(report.data, "data.validation", [&](std::optional<std::string>& identity) {
+    key("validation_data", identity, "", "the same of data.validation");
+  });
   key("network_gb_s", report.network_gb_s, "GB/s",
       "each way between two hosts, median of the pairs; this and the next are absent on one host");
   key("network_latency_us", report.network_latency_us, "µs", "half a round trip of a byte, median");
@@ -98,17 +117,6 @@ void visit_keys(Report& report, Visitor& key) {
 
 /// With more outputs a line of metrics.jsonl holds the figures over all outputs only.
 constexpr std::size_t most_reported_outputs = 1000;
-
-/// Visits the place of a value, which is `figures` where the visitor reads.
-template <MaybeConst<Figures> Values, class Visit>
-void visit_value(Values& figures, std::string_view key, const Visit& visit) {
-  const auto found = figures.find(key);
-  std::optional<double> value;
-  if (found != figures.end()) value = found->second;
-  visit(value);
-  if constexpr (!std::is_const_v<Values>)
-    if (value.has_value()) figures.insert_or_assign(std::string(key), value.value_or(0.0));
-}
 
 /// Visits a figure under `name`, its own key or that of the averaged weights.
 template <MaybeConst<Figures> Values, class Visitor>

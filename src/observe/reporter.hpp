@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,9 @@
 #include "src/observe/metrics.hpp"
 
 namespace flotilla {
+
+/// What data sets hold (identity_of), by the deck's name for them: "data.train" → "2000 samples, xxh3 …".
+using DataIdentities = std::map<std::string, std::string>;
 
 /// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
 /// the JSON keys. Accuracies lie in [0, 1].
@@ -24,6 +28,7 @@ struct StartReport {
   std::int64_t parameters = 0;
   std::string device{};
   std::string all_reduce{};
+  DataIdentities data{};                 ///< "data.train" and "data.validation" are written
   std::optional<double> network_gb_s{};  ///< Median of the links; with several hosts, as are the next three
   std::optional<double> network_latency_us{};
   std::optional<double> slowest_link_gb_s{};

@@ -111,5 +111,28 @@ TEST_F(Progress, OfAnotherNumberOfWorkersIsRefused) {
   }
 }
 
+TEST(RunFigures, HaveTheDataOfTheLastStartWhichMustBeThoseKnown) {
+  DataIdentities known = figures_of(R"({"event":"start","time":1,"train_data":"2 samples, xxh3 1"}
+{"event":"start","time":2,"train_data":"2 samples, xxh3 2","validation_data":"1 samples, xxh3 3"}
+)",
+                                    {})
+                             .data;
+  const DataIdentities first = {{"data.train", "2 samples, xxh3 2"},
+                                {"data.validation", "1 samples, xxh3 3"}};
+  EXPECT_EQ(known, first);
+  check_data("runs/a", {}, "now", known);
+  check_data("runs/b", {{"data.train", "2 samples, xxh3 2"}}, "now", known);
+  EXPECT_EQ(known, first);
+  try {
+    check_data("runs/c", {{"data.train", "2 samples, xxh3 1"}}, "now", known);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "runs/c holds a run on other samples (data.train: 2 samples, xxh3 1; 2 samples, xxh3 2 now): "
+        "remove that folder, or give the plan another output");
+  }
+}
+
 }  // namespace
 }  // namespace flotilla::test

@@ -86,7 +86,12 @@ TEST(MetricsSchema, ReadsTheLinesThatItWrites) {
   StepReport step{.step = 7, .loss = std::nan(""), .sent_bytes = std::int64_t{1} << 60, .period = 8};
   step.slowest_host = "node7";
   const std::vector<std::string> lines = {
-      metrics_line(StartReport{.deck = "a.toml", .workers = 4, .steps = 10, .network_gb_s = 12.5}, 1.25),
+      metrics_line(StartReport{.deck = "a.toml",
+                               .workers = 4,
+                               .steps = 10,
+                               .data = {{"data.train", "10 samples, xxh3 0"}},
+                               .network_gb_s = 12.5},
+                   1.25),
       metrics_line(step, 2.0),
       metrics_line(ValidationReport{.figures = {{"accuracy_top1", 0.5}, {"auc", 0.75}}}, 3.0),
       metrics_line(CheckpointReport{.path = "step-1.h5", .bytes = 12}, 4.0),

@@ -44,6 +44,7 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
                     .hosts = 2,
                     .steps = 10,
                     .steps_per_epoch = 5,
+                    .data = {{"data.train", "10 samples, xxh3 0"}, {"data.validation", "5 samples, xxh3 0"}},
                     .network_gb_s = 1.25,
                     .network_latency_us = 20.0,
                     .slowest_link_gb_s = 1.0,

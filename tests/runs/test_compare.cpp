@@ -8,6 +8,7 @@
 
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/data/idx_files.hpp"
 #include "tests/runs/program.hpp"
 
 // flotilla compare: several trainings in one job, each as if it were alone.
@@ -186,6 +187,54 @@ TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
   EXPECT_LT(metrics(path("all/hot_alone/seed-1"), "end").back().at("step"), 50)
       << "it waited for an averaging";
   EXPECT_EQ(count(flotilla(2, command(file, "all", {"train.epochs=1"})).output, "comparison   "), 0);
+}
+
+TEST_F(Compare, RefusesTrainingsOnFilesWhoseContentsHaveChanged) {
+  Bytes pixels = images(40, 4, 4);
+  save(path("images"), pixels);
+  save(path("labels"), labels(40, 10));
+  save(path("held out"), images(20, 4, 4));
+  save(path("held out labels"), labels(20, 10));
+  const Texts data = {"train.epochs=1",
+                      "train.global_batch_size=20",
+                      "data.train.images=" + path("images"),
+                      "data.train.labels=" + path("labels"),
+                      "data.validation.images=" + path("held out"),
+                      "data.validation.labels=" + path("held out labels")};
+  const std::string both = run_text("one", {}) + run_text("two", {"optimizer.kind=sgd"});
+  const Result first = flotilla(1, command(plan("", run_text("one", {})), "all", data));
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(metrics(path("all/one/seed-1"), "start").back().contains("validation_data"));
+
+  // One byte, under the same name: before the second run begins, and after it has ended with it.
+  pixels.back() ^= 1U;
+  save(path("images"), pixels);
+  const std::string refused = "all/one/seed-1 holds a run on other samples (data.train: 40 samples, xxh3 ";
+  const Result changed = flotilla(1, command(plan("", both), "all", data));
+  EXPECT_EQ(changed.exit_code, 2);
+  EXPECT_EQ(count(changed.errors, refused), 1) << changed.errors;
+  EXPECT_FALSE(fs::exists(path("all/two")));
+  ASSERT_EQ(flotilla(1, command(plan("", run_text("two", {"optimizer.kind=sgd"})), "all", data)).exit_code,
+            0);
+  const Result ended = flotilla(1, command(plan("", both), "all", data));
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_EQ(count(ended.errors, " holds a run on other samples "), 1) << ended.errors;
+  EXPECT_EQ(count(ended.errors, refused), 1) << ended.errors;
+  EXPECT_EQ(count(ended.errors, " now): remove that folder, or give the plan another output"), 1)
+      << ended.errors;
+
+  fs::remove(path("images"));
+  const Result gone = flotilla(1, command(plan("", both), "all", data));
+  EXPECT_EQ(gone.exit_code, 2);
+  EXPECT_EQ(count(gone.errors, "all/two/seed-1 holds a run on other samples "), 1) << gone.errors;
+
+  // As before: it is compared.
+  pixels.back() ^= 1U;
+  save(path("images"), pixels);
+  fs::remove_all(path("all/two"));
+  const Result whole = flotilla(1, command(plan("", both), "all", data));
+  EXPECT_EQ(whole.exit_code, 0) << whole.errors;
+  EXPECT_EQ(count(whole.output, "comparison   "), 1) << whole.output;
 }
 
 TEST_F(Compare, FindsAMistakeOfTheLastRunBeforeItTrainsTheFirst) {
