@@ -39,8 +39,9 @@ need_slurm() {
   compgen -G '/usr/lib*/*/slurm*/mpi_pmix*.so' > /dev/null || skip "this Slurm has no plugin pmix, by which ranks find each other"
 }
 
-# begin mpirun|slurm BUILD: looks for what the test needs; sets build, source (the source tree), hosts (hosts.sh) and work, a
-# folder that goes with the script, and with it the hosts.
+# begin mpirun|slurm BUILD: looks for what the test needs; sets build, source (the source tree), hosts (hosts.sh), slurm
+# (slurm.sh) and work, a folder that goes with the script, and with it the hosts. With Slurm it also goes to that folder, and jobs
+# find the build's flotilla.
 begin() {
   # shellcheck disable=SC2034 # for the scripts
   build=$(readlink -f "${2:?folder of the build}")
@@ -51,8 +52,51 @@ begin() {
   work=$(mktemp -d)
   export FLOTILLA_HOSTS=${FLOTILLA_HOSTS:-$work/hosts}
   if [ "$1" = slurm ]; then
-    trap 'cd /; "$source/tests/hosts/slurm.sh" down; rm -rf "$work"' EXIT
+    slurm=$source/tests/hosts/slurm.sh
+    trap 'cd /; "$slurm" down; rm -rf "$work"' EXIT
+    export SLURM_CONF=$FLOTILLA_HOSTS/slurm/slurm.conf PATH=$build:$PATH
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+    chmod 755 "$work" # munged wants its socket to be reachable
+    cd "$work" || exit
   else
     trap '"$hosts" down; rm -rf "$work"' EXIT
   fi
 }
+
+# With Slurm:
+
+# fail TEXT…: with the ends of the jobs' outputs; the text comes last, too, where reports that are cut begin.
+fail() {
+  echo "FAILED: $*"
+  tail -n 20 "$FLOTILLA_HOSTS"/slurm/log/slurmctld.log || true
+  tail -n 12 "$work"/*.out 2> /dev/null || true
+  echo "FAILED: $*"
+  exit 1
+}
+
+# follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
+# would wait for some seconds; 2 it must, or its credential counts as that of the run before.
+follow() {
+  local job=$1 folder=${2:-} step=${3:-} shown state began=$SECONDS
+  while :; do
+    ((SECONDS - began < 400)) || fail "job $job has not come there in $((SECONDS - began)) s: it is $state"
+    if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
+    shown=$("$slurm" run scontrol show job "$job" -o)
+    [[ $shown =~ JobState=([A-Z_]*)\ Reason=([A-Za-z]*) ]] || fail "no state of job $job: $shown"
+    state="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
+    case $state in
+      "PENDING BeginTime")
+        sleep 2
+        "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
+      COMPLETED*)
+        if [ -z "$step" ]; then return; fi
+        fail "job $job ended before step $step" ;;
+      PENDING* | CONFIGURING* | RUNNING* | SIGNALING* | COMPLETING* | REQUEUED* | NODE_FAIL* | PREEMPTED*) ;;
+      *) fail "job $job is $state" ;;
+    esac
+    sleep 0.1
+  done
+}
+
+# has FOLDER EVENT KEY: the values in its metrics, in one line.
+has() { sed -n "s/.*\"event\":\"$2\".*\"$3\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$1/metrics.jsonl" | paste -sd ' '; }

@@ -8,21 +8,6 @@ set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
 begin slurm "$@"
 shift
-slurm=$source/tests/hosts/slurm.sh
-export PATH=$build:$PATH
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-chmod 755 "$work" # munged wants its socket to be reachable
-export SLURM_CONF=$FLOTILLA_HOSTS/slurm/slurm.conf
-cd "$work"
-
-# fail TEXT…: with the ends of the jobs' outputs; the text comes last, too, where reports that are cut begin.
-fail() {
-  echo "FAILED: $*"
-  tail -n 20 "$FLOTILLA_HOSTS"/slurm/log/slurmctld.log || true
-  tail -n 12 "$work"/*.out 2> /dev/null || true
-  echo "FAILED: $*"
-  exit 1
-}
 
 steps=60
 # A small network whose steps take long enough to be disturbed in their middle.
@@ -41,32 +26,6 @@ in_place_of_flotilla() {
   chmod +x "$1/flotilla"
 }
 
-# follow JOB [FOLDER STEP]: until a job is done, or the run in the folder has reported that step. What has been put back
-# would wait for some seconds; 2 it must, or its credential counts as that of the run before.
-follow() {
-  local job=$1 folder=${2:-} step=${3:-} shown state began=$SECONDS
-  while :; do
-    ((SECONDS - began < 400)) || fail "job $job has not come there in $((SECONDS - began)) s: it is $state"
-    if [ -n "$step" ] && grep -q "\"event\":\"step\".*\"step\":$step," "$folder/metrics.jsonl" 2> /dev/null; then return; fi
-    shown=$("$slurm" run scontrol show job "$job" -o)
-    [[ $shown =~ JobState=([A-Z_]*)\ Reason=([A-Za-z]*) ]] || fail "no state of job $job: $shown"
-    state="${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
-    case $state in
-      "PENDING BeginTime")
-        sleep 2
-        "$slurm" run scontrol update JobId="$job" StartTime=now 2> /dev/null || true ;;
-      COMPLETED*)
-        if [ -z "$step" ]; then return; fi
-        fail "job $job ended before step $step" ;;
-      PENDING* | CONFIGURING* | RUNNING* | SIGNALING* | COMPLETING* | REQUEUED* | NODE_FAIL* | PREEMPTED*) ;;
-      *) fail "job $job is $state" ;;
-    esac
-    sleep 0.1
-  done
-}
-
-# has FOLDER EVENT KEY: the values in its metrics, in one line.
-has() { sed -n "s/.*\"event\":\"$2\".*\"$3\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$1/metrics.jsonl" | paste -sd ' '; }
 losses() { sed -n 's/.*"event":"step".*"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
 # as_undisturbed FOLDER: every step once, with the loss of the undisturbed run to rounding (so the same samples), and the

@@ -10,21 +10,12 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 failures=0
 commands=0
+# shellcheck source=tests/scripts/commands_of.sh
+. "$source/tests/scripts/commands_of.sh"
 
 fail() {
   printf 'FAILED: %s\n' "$@"
   failures=$((failures + 1))
-}
-
-# commands_of PAGE: those of its fenced blocks, one a line: lines behind "$ ", or lines of a block of commands that begin as one.
-# Comments are cut off, and lines that "\" continues are joined.
-commands_of() {
-  awk '/^```/ { inside = !inside; plain = /^```(sh)?$/; next }
-       !inside { next }
-       rest != "" || /^\$ / || (plain && /^(export |mpirun |flotilla [a-z]|scripts\/|python3 )/) {
-         line = $0; sub(/^\$ /, "", line); sub(/  +#.*/, "", line); line = rest line; rest = ""
-         if (line ~ /\\$/) { sub(/\\$/, "", line); rest = line; next }
-         print line }' "$1"
 }
 
 # The decks are cut down where they would take long: arguments behind those that the user types. The order and the folders stay.

@@ -69,7 +69,7 @@ ln -s /bin/true bin/blaunch # Open MPI looks for it, and needs it for other node
 fake mpirun <<END
 echo "\$*" >> "$work/called"
 while [[ \$1 != flotilla ]]; do shift; done
-exec "$MPIEXEC" --oversubscribe -n 2 "\$@"
+exec "$MPIEXEC" --oversubscribe -n 2 "\$@" \${SHORTER:-}
 END
 export PATH=$work/bin:$build:$PATH
 # Two ranks on one node, which need 3 s for it.
@@ -115,10 +115,45 @@ lsf() {
   expect_part 'LSF: how mpirun is called' '--hostfile nodes -n 2 --map-by ppr:2:node:PE=2 -x PATH' "$(head -n 1 called)"
 }
 
+# The commands of docs/cluster.md, as a user types them: qsub and bsub run the script at once.
+page() {
+  local queue commands
+  # shellcheck source=tests/scripts/commands_of.sh
+  . "$source/tests/scripts/commands_of.sh"
+  commands=$(commands_of "$source/docs/cluster.md" '### PBS and LSF')
+  expect 'the page: commands' '2 qsub 1 bsub' "$(grep -c qsub <<< "$commands") qsub $(grep -c bsub <<< "$commands") bsub"
+  fake qsub << 'END'
+while (($# > 1)); do
+  case $1 in
+    -v) export "$2" ;;
+    -W) [[ $2 == depend=afternotok:7.server ]] && echo 8.server && exit ;; # job 7 has ended well
+    *) exit 1 ;;
+  esac
+  shift 2
+done
+PBS_JOBID=7.server PBS_O_WORKDIR=$PWD PBS_NODEFILE=nodes bash "$1" > job.out 2>&1 || exit
+echo 7.server
+END
+  fake bsub << 'END'
+[[ $1 == -W ]] || exit 1
+cat > spooled
+LSB_JOBID=8 LSB_DJOB_HOSTFILE=nodes bash spooled > job.out 2>&1
+END
+  for queue in qsub bsub; do
+    mkdir "page_$queue"
+    ln -s "$source"/{inputs,jobscripts} "$work/nodes" "page_$queue"
+    (cd "page_$queue" && SHORTER=train.steps=4 bash -euo pipefail -c "$(grep "$queue" <<< "$commands")" > said 2>&1) ||
+      expect "the page: $queue" 'exit code 0' "$(cat "page_$queue"/{said,job.out})"
+    expect_part "the page: $queue" 'done after step 4 ' "$(cat "page_$queue/job.out")"
+  done
+  expect 'the page: the job after the first one' 8.server "$(cat page_qsub/said)"
+}
+
 nothing_found
 lines_of_all
 pbs
 lsf
+page
 if ((failures > 0)); then
   tail -n 40 pbs.out lsf.out
   echo "$failures failed"
