@@ -108,7 +108,7 @@ the_card() {
 # By cuDNN's own ranking of algorithms (run.reproducible): under the profiler a measurement would measure the profiler.
 profiled_step() {
   local deck under
-  run_under ncu --clock-control none --target-processes all --csv --print-summary per-kernel --print-units base \
+  run_under ncu --cache-control none --clock-control none --target-processes all --csv --print-summary per-kernel --print-units base \
     --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,launch__registers_per_thread \
     --log-file "$output/kernels.csv"
   deck_of resnet50

@@ -63,7 +63,7 @@ struct ActivationGradient {
                                          Floats<V>& sums, Floats<V>&) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
-    walk<sum_rows<V>>(
+    walk<2>(
         tiles, at,
         [&](std::int64_t row) {
           const std::int64_t i = row * channels + column;
@@ -87,7 +87,9 @@ struct ActivationGradient {
 struct StoreBiasGradient {
   float* db = nullptr;
   bool accumulate = false;
+  KOKKOS_INLINE_FUNCTION bool wanted() const { return db != nullptr; }
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, double sum, double) const {
+    if (!wanted()) return;
     db[channel] = static_cast<float>(sum) + (accumulate ? db[channel] : 0.0F);
   }
 };
@@ -98,8 +100,7 @@ void bias_activation_backward(const Space& space, std::int64_t rows, std::int64_
                               const T* y, T* dy, float* partials, const StoreBiasGradient& result) {
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    sum_tiles<V>(space, "activation gradient", tiles, ActivationGradient<T, V>{f, y, dy}, partials);
-    if (result.db != nullptr) finish_sums(space, "bias gradient", tiles, channels, partials, result);
+    sum_columns<V>(space, "activation gradient", tiles, ActivationGradient<T, V>{f, y, dy}, partials, result);
   });
 }
 

@@ -5,8 +5,8 @@
 #include "kernels/device_loops/device_loops.hpp"
 
 /// Batch norm backward (formulas: kernels/layers/batch_norm.hpp). Values read and written per value: the sums
-/// 2 read (with add_relu 3, or 4 with a second gradient, and 1 written), the data 2 read and 1 written:
-/// float16 moves 10 bytes per value, 14 (16) with add_relu.
+/// 2 read (with add_relu 2, or 3 with a second gradient, and 1 written), the data 2 read and 1 written:
+/// float16 moves 10 bytes per value, 12 (14) with add_relu, and a bit.
 namespace flotilla::loops {
 
 /// Sums of dz · (x − mean) and dz; with add_relu dz goes to `dresidual`. `after` is a template parameter so
@@ -14,21 +14,22 @@ namespace flotilla::loops {
 template <class T, int V, AfterNorm after>
 struct NormGradientSums {
   const T* x = nullptr;
-  const T* y = nullptr;
+  const std::uint8_t* positive = nullptr;  ///< With add_relu: one byte per pack.
   const T* dy = nullptr;
   const T* more_dy = nullptr;  ///< With add_relu; or null.
   NormChannels of;
   T* dresidual = nullptr;
 
   struct Row {
-    Pack<T, V> x, y, dy, more;
+    Pack<T, V> x, dy, more;
+    std::uint8_t positive;
   };
   KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at, std::int64_t,
                                          Floats<V>& products, Floats<V>& sums) const {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);
-    walk<sum_rows<V>>(
+    walk<2>(
         tiles, at,
         [&](std::int64_t row) {
           const std::int64_t i = row * channels + column;
@@ -36,7 +37,7 @@ struct NormGradientSums {
           read.x = load<V>(x, i);
           read.dy = load<V>(dy, i);
           if constexpr (after == AfterNorm::add_relu) {
-            read.y = load<V>(y, i);
+            read.positive = positive[row * tiles.packs + at.pack];
             if (more_dy != nullptr) read.more = load<V>(more_dy, i);
           }
           return read;
@@ -49,7 +50,7 @@ struct NormGradientSums {
             if constexpr (after == AfterNorm::relu) dz = constants.value(v, value) > 0.0F ? dz : 0.0F;
             if constexpr (after == AfterNorm::add_relu) {
               if (more_dy != nullptr) dz += read.more.values[v].value();
-              dz = read.y.values[v].value() > 0.0F ? dz : 0.0F;
+              dz = ((read.positive >> v) & 1) != 0 ? dz : 0.0F;
               stored.values[v] = T::of(dz);
             }
             products[v] += dz * (value - constants.mean[v]);
@@ -98,10 +99,9 @@ void norm_backward_sums(const Space& space, std::int64_t rows, std::int64_t chan
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
     with_after(after, [&]<AfterNorm A>(Then<A>) {
-      const NormGradientSums<T, V, A> term{at(in.x), at(in.y), at(in.dy), at(in.more_dy), of, dresidual};
-      sum_tiles<V>(space, "norm gradients", tiles, term, partials);
+      const NormGradientSums<T, V, A> term{at(in.x), in.positive, at(in.dy), at(in.more_dy), of, dresidual};
+      sum_columns<V>(space, "norm gradients", tiles, term, partials, result);
     });
-    finish_sums(space, "norm gradients, joined", tiles, channels, partials, result);
   });
 }
 
@@ -131,7 +131,7 @@ struct NormBackwardData {
       constant[v] = sum_shift[column + v] * share;
       steepness[v] = sum_scale[column + v] * share * of.slope(column + v);
     }
-    walk<2>(
+    walk<4>(
         tiles, at,
         [&](std::int64_t row) {
           const std::int64_t i = row * channels + column;
@@ -156,7 +156,8 @@ void norm_backward_data(const Space& space, std::int64_t rows, std::int64_t chan
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     map_tiles(space, "norm backward", rows, channels / V,
               NormBackwardData<T, V>{x, dy, of, sums.first.address(), sums.second.address(),
-                                     static_cast<float>(1.0 / count), relu, dx});
+                                     static_cast<float>(1.0 / count), relu, dx},
+              RowOrder::backwards);
   });
 }
 

@@ -120,15 +120,21 @@ void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channel
                      float* partials, JoinStatistics result) {
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    sum_tiles<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials);
     result.origin = partials;
     result.row_blocks = tiles.row_blocks;
     result.full_count = static_cast<double>(tiles.block_rows);
     result.last_count = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
     result.share = 1.0 / static_cast<double>(rows);
-    finish_sums(space, "norm statistics, joined", tiles, channels, partials, result);
+    sum_columns<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials, result);
   });
 }
+
+/// What a normalisation writes.
+template <class T>
+struct Normalised {
+  T* y = nullptr;
+  std::uint8_t* positive = nullptr;  ///< One byte per pack, as NormLoops::normalise; or null.
+};
 
 /// y = fma(x − mean, factor, shift) (+ residual), cut at zero with `relu`.
 template <class T, int V>
@@ -137,7 +143,7 @@ struct Normalise {
   const T* residual = nullptr;  ///< Or null.
   NormChannels of;
   bool relu = false;
-  T* y = nullptr;
+  Normalised<T> to;
 
   struct Row {
     Pack<T, V> x, residual;
@@ -146,7 +152,7 @@ struct Normalise {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);
-    walk<2>(
+    walk<4>(
         tiles, at,
         [&](std::int64_t row) {
           Row read;
@@ -164,16 +170,25 @@ struct Normalise {
           if (relu) {
             for (int v = 0; v < V; ++v) values[v] = values[v] < 0.0F ? 0.0F : values[v];  // NaN stays NaN
           }
-          store<V>(values, y, row * channels + column);
+          Pack<T, V> stored;
+          unsigned positive = 0;
+          for (int v = 0; v < V; ++v) {
+            stored.values[v] = T::of(values[v]);
+            positive |= (stored.values[v].value() > 0.0F ? 1U : 0U) << static_cast<unsigned>(v);
+          }
+          store(stored, to.y, row * channels + column);
+          if (to.positive != nullptr)
+            to.positive[row * tiles.packs + at.pack] = static_cast<std::uint8_t>(positive);
         });
   }
 };
 
 template <class Space, class T>
 void normalise(const Space& space, std::int64_t rows, std::int64_t channels, const T* x, const T* residual,
-               const NormChannels& of, bool relu, T* y) {
+               const NormChannels& of, bool relu, const Normalised<T>& to) {
   with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    map_tiles(space, "normalise", rows, channels / V, Normalise<T, V>{x, residual, of, relu, y});
+    map_tiles(space, "normalise", rows, channels / V, Normalise<T, V>{x, residual, of, relu, to},
+              RowOrder::backwards);
   });
 }
 

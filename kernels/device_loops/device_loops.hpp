@@ -58,14 +58,17 @@ struct RowsSpec {
 };
 
 /// What the backward pass of batch norm reads, as BatchNorm::backward_sums. more_dy has address null where
-/// there is none; y is read with add_relu only (with relu the sign is computed from x again).
+/// there is none; `positive` is read with add_relu only (with relu the sign is computed from x again).
 struct NormGradients {
   GivenValues x;
-  GivenValues y;
+  const std::uint8_t* positive = nullptr;  ///< What normalise wrote
   GivenValues dy;
   GivenValues more_dy = {};
   friend bool operator==(const NormGradients&, const NormGradients&) = default;
 };
+
+/// Bytes of a batch norm's `positive`: one for each pack of values.
+std::int64_t norm_mask_bytes(const BatchNormSpec& spec, Precision precision);
 
 /// The targets of a batch on the device.
 struct DeviceTargets {
@@ -131,9 +134,10 @@ class NormLoops {
   /// Updates the running statistics in the kernel that joins the sums: no launch of its own.
   virtual void norm_statistics(const BatchNormSpec& spec, GivenValues x, Statistics batch,
                                const RunningStatistics& running) = 0;
-  /// residual: address null where there is none.
+  /// residual: address null where there is none. With add_relu, bit v of byte i of `positive`
+  /// (norm_mask_bytes) says whether value v of pack i of y is above zero; else that is null.
   virtual void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
-                         GivenStatistics s, Values y) = 0;
+                         GivenStatistics s, Values y, std::uint8_t* positive) = 0;
   /// Writes sums, and adds them to `gradients` too unless those are empty. dresidual: null without add_relu.
   virtual void norm_backward_sums(const BatchNormSpec& spec, const NormGradients& in, ScaleShift w,
                                   GivenStatistics s, Values dresidual, ScaleShiftGradients sums,

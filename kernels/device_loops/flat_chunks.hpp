@@ -12,8 +12,7 @@
 
 namespace flotilla::loops {
 
-/// Values of a chunk: few enough that small models keep a GPU busy, many enough that the table lookup costs
-/// nothing.
+/// Values of a chunk, at most: many enough that the table lookup costs nothing.
 inline constexpr std::int64_t flat_update_values = 4096;
 inline constexpr std::int64_t flat_sum_values = 16384;
 
@@ -43,8 +42,12 @@ class FlatTable {
   /// Cut for an update: neighbours of equal constants are one range.
   const FlatTable& of_updates(std::span<const FlatRange> ranges) {
     wanted_.clear();
-    for (std::size_t index = 0; index < ranges.size();)
-      cut(flat::merged(ranges, index), 0, flat_update_values);
+    std::int64_t all = 0;
+    for (const FlatRange& range : ranges) all += range.count;
+    // A small model is cut into a chunk for each processor of a large GPU.
+    const std::int64_t share = (all / large_gpu + team_lanes - 1) / team_lanes * team_lanes;
+    const std::int64_t values = std::clamp<std::int64_t>(share, team_lanes, flat_update_values);
+    for (std::size_t index = 0; index < ranges.size();) cut(flat::merged(ranges, index), 0, values);
     return uploaded();
   }
   /// Cut range by range, into chunks of at most so many values.

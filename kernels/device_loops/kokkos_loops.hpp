@@ -143,13 +143,14 @@ class KokkosLoops : public DeviceLoops {
     });
   }
   void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
-                 GivenStatistics s, Values y) override {
+                 GivenStatistics s, Values y, std::uint8_t* positive) override {
     loops::check_size("y", y, spec.input.size());
+    loops::check_mask(spec, positive);
     loops::check_like("x", x, y);
     loops::check_residual(spec, residual, y);
     with_one(y, [&](auto* result) {
       loops::normalise(space_, rows(spec), channels(spec), at(x, result), at(residual, result),
-                       of(spec, w, s), spec.after != AfterNorm::nothing, result);
+                       of(spec, w, s), spec.after != AfterNorm::nothing, {result, positive});
     });
   }
   void norm_backward_sums(const BatchNormSpec& spec, const NormGradients& in, ScaleShift w, GivenStatistics s,
@@ -159,7 +160,7 @@ class KokkosLoops : public DeviceLoops {
     loops::check_like("dy", in.dy, in.x);
     if (in.more_dy.address != nullptr) loops::check_like("the second dy", in.more_dy, in.x);
     loops::check_residual(spec, dresidual, in.x);
-    if (spec.after == AfterNorm::add_relu) loops::check_like("y", in.y, in.x);
+    loops::check_mask(spec, in.positive);
     check_channels("the sums", spec, sums);
     if (!gradients.first.empty()) check_channels("the gradients", spec, gradients);
     const loops::NormChannels channel = of(spec, w, s);

@@ -45,13 +45,17 @@ struct Queue {
 /// Default number of lanes in a team.
 inline constexpr int team_lanes = 256;
 
+/// Processors of a large GPU (H100, H200). Work is cut for one, on every device, so that sums have the same
+/// bits everywhere.
+inline constexpr std::int64_t large_gpu = 132;
+
 /// One thread per lane on a GPU; on a host one thread that does all lanes in turn. So a team computes in
 /// rounds, each a loop over lanes (each_lane) that ends in a barrier, and the bits are the same.
 template <class Space>
 inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
-/// At least so many teams run side by side on a processor of a GPU: with two 128 registers for a lane, with
-/// four 64.
+/// At least so many teams run side by side on a processor of a GPU: with two a lane has 128 registers, with
+/// three 80.
 template <class Space, int side_by_side = 2>
 using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, side_by_side>>;
 

@@ -153,8 +153,8 @@ void layer_norm_backward(const Space& space, const LayerNormSpec& spec, const T*
                          const StoreLayerNormGradients& result, T* dx) {
   with_width<full_pack<T>>(spec.columns, [&]<int V>(Width<V>) {
     const Tiles tiles = tiles_of(spec.rows, spec.columns / V, sum_teams);
-    sum_tiles<V>(space, "layer norm gradients", tiles, LayerNormSums<T, V>{x, dy, moments}, partials);
-    finish_sums(space, "layer norm gradients, joined", tiles, spec.columns, partials, result);
+    sum_columns<V>(space, "layer norm gradients", tiles, LayerNormSums<T, V>{x, dy, moments}, partials,
+                   result);
   });
   using Row = DifferentiateRow<Space, T>;
   for_each_team(space, "layer norm backward", spec.rows, team_lanes, Row::scratch_bytes,

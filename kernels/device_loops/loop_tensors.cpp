@@ -47,6 +47,11 @@ std::size_t floats_of(std::int64_t size, Precision precision) {
   return is_half(precision) ? (values + 1) / 2 : values;
 }
 
+std::int64_t norm_mask_bytes(const BatchNormSpec& spec, Precision precision) {
+  const std::int64_t pack = is_half(precision) ? 8 : 4;  // as full_pack
+  return spec.input[1] % pack == 0 ? spec.input.size() / pack : spec.input.size();
+}
+
 Values values_of(Tensor& tensor, Precision precision) {
   check_values(tensor, precision);
   return {tensor.span().address(), tensor.shape().size(), precision};

@@ -32,7 +32,9 @@ struct LanePlace {
 };
 
 /// @param most_teams Fewer mean longer walks: right for sums, whose results are added up afterwards.
-inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_teams) {
+/// @param lane_rows A lane takes at least so many rows, or its set-up would cost more than the rows.
+inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_teams,
+                      std::int64_t lane_rows = 8) {
   require(rows > 0 && packs > 0 && packs <= 0x7FFFFFFF, "a matrix of ", rows, " rows and ", packs,
           " packs has no tiles");
   Tiles tiles;
@@ -42,9 +44,7 @@ inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_t
   tiles.depth = team_lanes / tiles.columns;
   tiles.column_blocks = (tiles.packs + tiles.columns - 1) / tiles.columns;
   const std::int64_t wanted = std::max<std::int64_t>(most_teams / tiles.column_blocks, 1);
-  // A lane takes at least 8 rows, or its set-up would cost more than the rows.
-  const std::int64_t least = std::int64_t{8} * tiles.depth;
-  tiles.block_rows = std::max((rows + wanted - 1) / wanted, least);
+  tiles.block_rows = std::max((rows + wanted - 1) / wanted, lane_rows * tiles.depth);
   tiles.row_blocks = static_cast<std::int32_t>((rows + tiles.block_rows - 1) / tiles.block_rows);
   return tiles;
 }
@@ -86,15 +86,22 @@ KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const LanePlace& at, const 
   walk<U>(at.first, at.last, tiles.depth, read, use);
 }
 
+/// In which order the teams of a pass take the rows. A pass that follows one over the same values goes
+/// backwards: what was read last still lies in the GPU's cache.
+enum class RowOrder { forwards, backwards };
+
 /// A functor on tiles, called with the place of every lane that has work.
 template <class Space, class Functor>
 struct TileMap {
   using Team = TeamOf<Space>;
   Tiles tiles;
   Functor functor;
+  RowOrder order;
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {
+    const int rank = team.league_rank();
+    const int tile = order == RowOrder::forwards ? rank : static_cast<int>(tiles.teams()) - 1 - rank;
     each_lane(team, team_lanes, [&](int lane) {
-      const LanePlace at = place_of(tiles, team.league_rank(), lane);
+      const LanePlace at = place_of(tiles, tile, lane);
       if (at.pack >= 0) functor(tiles, at);
     });
   }
@@ -103,9 +110,11 @@ struct TileMap {
 inline constexpr std::int64_t map_teams = 4096;
 template <class Space, class Functor>
 void map_tiles(const Space& space, const char* name, std::int64_t rows, std::int64_t packs,
-               const Functor& functor) {
-  const Tiles tiles = tiles_of(rows, packs, map_teams);
-  for_each_team(space, name, tiles.teams(), team_lanes, 0, TileMap<Space, Functor>{tiles, functor});
+               const Functor& functor, RowOrder order = RowOrder::forwards) {
+  // Few values are better spread over all processors.
+  const bool few = rows * packs < large_gpu * team_lanes * 8;
+  const Tiles tiles = few ? tiles_of(rows, packs, map_teams, 1) : tiles_of(rows, packs, map_teams);
+  for_each_team(space, name, tiles.teams(), team_lanes, 0, TileMap<Space, Functor>{tiles, functor, order});
 }
 
 }  // namespace flotilla::loops

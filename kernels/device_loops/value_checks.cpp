@@ -32,6 +32,11 @@ void check_residual(const BatchNormSpec& spec, const GivenValues& residual, cons
   if (residual.address != nullptr) check_like("the residual", residual, other);
 }
 
+void check_mask(const BatchNormSpec& spec, const std::uint8_t* positive) {
+  require((positive != nullptr) == (spec.after == AfterNorm::add_relu),
+          "batch norm has a mask of positive values with add_relu, and only then");
+}
+
 void check_images(const Shape& shape, std::int64_t channels) {
   require(shape.rank() == 4 && shape.size() > 0 && channels >= shape[1], "images of ", shape.text(), " with ",
           channels, " channels cannot be laid out");

@@ -13,6 +13,8 @@ void check_precision(const char* name, const GivenValues& values, const GivenVal
 void check_like(const char* name, const GivenValues& values, const GivenValues& other);
 /// Not null with add_relu, null otherwise.
 void check_residual(const BatchNormSpec& spec, const GivenValues& residual, const GivenValues& other);
+/// Not null with add_relu, null otherwise.
+void check_mask(const BatchNormSpec& spec, const std::uint8_t* positive);
 /// Four axes, and at least as many channels as the shape has.
 void check_images(const Shape& shape, std::int64_t channels);
 /// The rows of `channels` values that there are.

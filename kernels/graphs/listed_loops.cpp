@@ -58,8 +58,8 @@ class ListedLoops : public DeviceLoops {
     list_.add<&DeviceLoops::norm_statistics>(loops_, spec, x, batch, running);
   }
   void normalise(const BatchNormSpec& spec, GivenValues x, GivenValues residual, ScaleShift w,
-                 GivenStatistics s, Values y) override {
-    list_.add<&DeviceLoops::normalise>(loops_, spec, x, residual, w, s, y);
+                 GivenStatistics s, Values y, std::uint8_t* positive) override {
+    list_.add<&DeviceLoops::normalise>(loops_, spec, x, residual, w, s, y, positive);
   }
   void norm_backward_sums(const BatchNormSpec& spec, const NormGradients& in, ScaleShift w, GivenStatistics s,
                           Values dresidual, ScaleShiftGradients sums,

@@ -43,8 +43,8 @@ struct RunningStatistics {
 };
 
 /// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. Both exist
-/// in two halves as well, for callers that combine statistics and sums over workers in between. A plan keeps
-/// no state between calls.
+/// in two halves as well, for callers that combine statistics and sums over workers in between. With add_relu
+/// a plan may keep which values of y are above zero: a backward pass is for the y that was written last.
 class BatchNorm {
  public:
   virtual ~BatchNorm() = default;

@@ -7,9 +7,9 @@
 set -euo pipefail
 cuobjdump=$1 file=$2
 
-# Registers of a lane, by the functor that Kokkos launches. Four teams of 256 lanes share the 65,536 registers of a
-# processor if a lane takes 64, two if it takes 128.
-budgets='TileSums 64
+# Registers of a lane, by the functor that Kokkos launches. Three teams of 256 lanes share the 65,536 registers of a
+# processor if a lane takes 80, two if it takes 128.
+budgets='TileSums 80
 others 128'
 
 work=$(mktemp -d)

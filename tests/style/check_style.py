@@ -48,7 +48,7 @@ MORE_VIRTUALS = {"DeviceLoops": 30, "KokkosLoops": 30, "ListedLoops": 30, "Devic
                  "NcclQueue": 11, "Hierarchical": 11}
 # Functions of these names, in whichever class, with the longest list of parameters that one of them has.
 MORE_PARAMETERS = {
-    "norm_backward_data": 10, "normalise_backward": 10, "backward": 9, "add_gradients": 9, "norm_backward_sums": 9,
+    "norm_backward_data": 10, "normalise_backward": 10, "backward": 9, "add_gradients": 8, "norm_backward_sums": 9,
     "layer_norm_backward": 9, "check_backward_sums": 9, "batch_norm_backward_sums": 9,
     "backward_sums": 8, "bias_activation_backward": 8, "normalise": 8, "check_backward_data": 8,
     "slope_and_bias_gradient": 8, "image_gradient_sums": 8, "check_sums": 8, "find_gradient": 8, "unit_gradient_sums": 8,
