@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -33,52 +34,27 @@ void mpi_sum(const Communicator& world, const float* from, std::span<float> to) 
   });
 }
 
-/// One algorithm on several communicators at a time, each with a thread.
-class Lanes {
- public:
-  Lanes(int count, const std::function<std::unique_ptr<Collectives>()>& make) {
-    std::vector<Collectives*> lanes;
-    for (int lane = 0; lane < count; ++lane) lanes.push_back(owners_.emplace_back(make()).get());
-    lanes_.emplace(lanes);
-  }
-  void sum(std::span<float> data) { lanes_->sum(device_span(data)); }
-
- private:
-  std::vector<std::unique_ptr<Collectives>> owners_;
-  std::optional<BenchLanes> lanes_;
-};
-
 class Bench {
  public:
   Bench(const Communicator& world, const AllReduceBenchOptions& options)
-      : world_(world), options_(options), pieces_(make_mpi_all_reduce(world)) {
-    const std::vector<Place> places = find_topology(world);
-    const std::vector<int> groups = cut_groups(places, options.ranks_per_group);
-    const bool one_host = hosts(places) == 1;
-    const bool grouped = *std::ranges::max_element(groups) > 0;
-    if (one_host || grouped) {
+      : world_(world),
+        host_(world.split_by_host()),
+        options_(options),
+        site_(find_site(find_topology(world), options.ranks_per_group)),
+        pieces_(make_mpi_all_reduce(world)) {
+    site_.no_nccl = "needs arrays in the memory of GPUs";
+    const auto kinds = possible_all_reduces(site_);
+    if (std::ranges::any_of(kinds,
+                            [this](const AllReduceKind* kind) { return needs_window(*kind, site_); })) {
       const std::string missing = missing_shared_memory(world, options.max_bytes, "--max to less");
       if (!missing.empty()) throw UserError(missing);
-      storage_.emplace(world.split_by_host(), options.max_bytes / sizeof(float));
+      storage_.emplace(host_, options.max_bytes / sizeof(float));
+      for (int rank = 0; site_.hosts == 1 && rank < world.size(); ++rank)
+        arrays_.push_back(storage_->of(rank).data());
     }
-    if (one_host) {
-      for (int rank = 0; rank < world.size(); ++rank) arrays_.push_back(storage_->of(rank).data());
-      add("shared-memory", Wire::float32,
-          [this] { return make_shared_memory_all_reduce(world_, *storage_); });
-    }
-    if (grouped) {
-      const auto group =
-          std::make_shared<Communicator>(world.split(groups[static_cast<std::size_t>(world.rank())]));
-      SharedStorage* const inside = groups_stay_on_hosts(places, groups) ? &*storage_ : nullptr;
+    for (const AllReduceKind* const kind : kinds)
       for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16})
-        add("hierarchical", wire, [this, group, inside, wire] {
-          return make_hierarchical_all_reduce(world_, *group, inside, wire);
-        });
-    }
-    for (const Wire wire : {Wire::float16, Wire::bfloat16})
-      add("mpi", wire, [this, wire] { return make_mpi_all_reduce(world_, wire); });
-    if (options.communicators > 1)
-      add_lanes("mpi", Wire::float32, [this] { return make_mpi_all_reduce(world_); });
+        if (wire == Wire::float32 || kind->half_wire) add(*kind, wire);
   }
 
   void measure(std::size_t bytes, const std::function<void(const AllReduceBenchRow&)>& on_row) {
@@ -91,28 +67,28 @@ class Bench {
   }
 
  private:
-  using Maker = std::function<std::unique_ptr<Collectives>()>;
-
   /// One of ours: alone or on several communicators.
   struct Entry {
-    const char* algorithm;
+    const AllReduceKind* kind;
     Wire wire;
     int communicators;
-    std::function<void(std::span<float>)> sum;
+    std::unique_ptr<BenchLanes> lanes;
   };
 
-  void add(const char* algorithm, Wire wire, const Maker& make) {
-    const std::shared_ptr<Collectives> collectives = make();
-    entries_.push_back({algorithm, wire, 1, [collectives](std::span<float> data) {
-                          all_reduce_now(*collectives, device_span(data));
-                        }});
-    if (options_.communicators > 1) add_lanes(algorithm, wire, make);
-  }
-
-  void add_lanes(const char* algorithm, Wire wire, const Maker& make) {
-    const auto lanes = std::make_shared<Lanes>(options_.communicators, make);
-    entries_.push_back(
-        {algorithm, wire, options_.communicators, [lanes](std::span<float> data) { lanes->sum(data); }});
+  void add(const AllReduceKind& kind, Wire wire) {
+    for (const int communicators : std::set{1, options_.communicators}) {
+      // MPI_Allreduce of float32 is measured as any program would call it.
+      const bool measured = communicators == 1 && kind.word == "mpi" && wire == Wire::float32;
+      if (measured || (communicators > 1 && !kind.several_communicators)) continue;
+      std::vector<std::unique_ptr<Collectives>> lanes(static_cast<std::size_t>(communicators));
+      for (auto& lane : lanes)
+        lane = kind.make({.site = site_,
+                          .world = world_,
+                          .host = host_,
+                          .wire = wire,
+                          .window = needs_window(kind, site_) ? &*storage_ : nullptr});
+      entries_.push_back({&kind, wire, communicators, std::make_unique<BenchLanes>(std::move(lanes))});
+    }
   }
 
   std::vector<Candidate> line_up(std::span<float> own, std::span<float> other) {
@@ -138,10 +114,12 @@ class Bench {
       enter({.algorithm = "mpi-pieces"}, own, own,
             [this, own] { all_reduce_now(*pieces_, device_span(own)); });
     for (const Entry& entry : entries_) {
-      const bool flat = std::string_view(entry.algorithm) == "mpi";
-      const std::span<float> data = flat ? own : storage_->mine().first(own.size());
-      enter({.algorithm = entry.algorithm, .wire = entry.wire, .communicators = entry.communicators}, data,
-            data, [&entry, data] { entry.sum(data); });
+      const std::span<float> data =
+          needs_window(*entry.kind, site_) ? storage_->mine().first(own.size()) : own;
+      enter({.algorithm = std::string(entry.kind->word),
+             .wire = entry.wire,
+             .communicators = entry.communicators},
+            data, data, [&entry, data] { entry.lanes->sum(device_span(data)); });
     }
     if (!arrays_.empty()) {
       const std::span<float> data = storage_->mine().first(own.size());
@@ -153,7 +131,9 @@ class Bench {
   }
 
   const Communicator& world_;
+  Communicator host_;
   AllReduceBenchOptions options_;
+  AllReduceSite site_;
   std::unique_ptr<Collectives> pieces_;
   std::optional<SharedStorage> storage_;  ///< Of the host's ranks
   std::vector<float*> arrays_;            ///< All ranks', if they share a host
@@ -243,16 +223,25 @@ bool is_exact_sum(std::span<const float> result, Wire wire, int ranks) {
   return true;
 }
 
-BenchLanes::BenchLanes(std::span<Collectives* const> lanes)
-    : lanes_(lanes, lanes.size(), [] { abort_job(exit_library_error); }) {}
+BenchLanes::BenchLanes(std::vector<std::unique_ptr<Collectives>> lanes) : lanes_(std::move(lanes)) {
+  if (lanes_.size() == 1) return;
+  std::vector<Collectives*> all;
+  for (const auto& lane : lanes_) all.push_back(lane.get());
+  together_.emplace(all, all.size(), [] { abort_job(exit_library_error); });
+}
 
 void BenchLanes::sum(DeviceSpan<float> data) {
+  if (!together_) return all_reduce_now(*lanes_.front(), data);
   const int count = static_cast<int>(lanes_.size());
   for (int lane = 0; lane < count; ++lane) {
     const SliceBounds part = slice_of(0, data.size(), lane, count);
-    lanes_.start(data.subspan(part.begin, part.end - part.begin));
+    together_->start(data.subspan(part.begin, part.end - part.begin));
   }
-  lanes_.finish();
+  together_->finish();
+}
+
+void BenchLanes::wait() {
+  for (const auto& lane : lanes_) lane->wait();
 }
 
 void take_turns(const Communicator& world, std::span<Candidate> candidates, std::size_t rounds) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,15 +68,16 @@ struct Candidate {
   std::vector<double> times_us{};
 };
 
-/// Concurrent all-reduces, each of a part of the data.
+/// An all-reduce, or several at a time, each of a part of the data.
 class BenchLanes {
  public:
-  /// `lanes` must outlive this.
-  explicit BenchLanes(std::span<Collectives* const> lanes);
+  explicit BenchLanes(std::vector<std::unique_ptr<Collectives>> lanes);
   void sum(DeviceSpan<float> data);
+  void wait();  ///< For the work that sum() queued
 
  private:
-  CommunicationLanes lanes_;
+  std::vector<std::unique_ptr<Collectives>> lanes_;
+  std::optional<CommunicationLanes> together_;  ///< Of several
 };
 
 /// Collective. Measures candidates of one size in turn, `rounds` times each (0: enough for a median within

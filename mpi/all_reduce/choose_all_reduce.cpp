@@ -47,11 +47,11 @@ double time_us(const Communicator& world, Collectives& candidate, DeviceSpan<flo
 }
 
 /// One turn of every candidate at every size: candidate · sizes + size.
-std::vector<double> take_turn(const Communicator& world, std::span<Collectives* const> candidates,
+std::vector<double> take_turn(const Communicator& world, std::span<const AllReduceCandidate> candidates,
                               const std::vector<Measured>& sizes) {
   std::vector<double> times;
-  for (Collectives* const candidate : candidates)
-    for (const Measured& measured : sizes) times.push_back(time_us(world, *candidate, measured.bucket));
+  for (const AllReduceCandidate& candidate : candidates)
+    for (const Measured& measured : sizes) times.push_back(time_us(world, candidate.sums, measured.bucket));
   world.all_reduce(std::span(times), Op::max);
   return times;
 }
@@ -98,7 +98,7 @@ std::size_t clearly_fastest(std::span<const double> step_us) {
   return winner;
 }
 
-AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
+AllReduceChoice choose_all_reduce(const Communicator& world, std::span<const AllReduceCandidate> candidates,
                                   std::span<const DeviceSpan<float>> buckets) {
   require(!candidates.empty() && !buckets.empty(), "a choice among ", candidates.size(), " all-reduces for ",
           buckets.size(), " buckets");
@@ -111,7 +111,7 @@ AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectiv
   AllReduceChoice choice;
   for (const Measured& one : measured) choice.sizes.push_back(one.size);
   for (std::size_t candidate = 0; candidate < candidates.size(); ++candidate) {
-    choice.names.emplace_back(candidates[candidate]->name());
+    choice.names.emplace_back(candidates[candidate].word);
     std::vector<double>& bucket_us = choice.bucket_us.emplace_back();
     double& step_us = choice.step_us.emplace_back(0);
     for (std::size_t size = 0; size < measured.size(); ++size) {

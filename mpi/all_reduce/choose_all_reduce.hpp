@@ -4,11 +4,18 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mpi/all_reduce/collectives.hpp"
 
 namespace flotilla::mpi {
+
+/// An all-reduce to be measured.
+struct AllReduceCandidate {
+  std::string_view word;  ///< Of its kind
+  Collectives& sums;
+};
 
 /// The measured times of candidates, equal on every rank.
 struct AllReduceChoice {
@@ -32,7 +39,7 @@ std::size_t clearly_fastest(std::span<const double> step_us);
 
 /// Collective. Measures each candidate on buckets of the sizes of this run, for about a second. The buckets
 /// hold zeros before and after; they must lie in memory that the candidates accept.
-AllReduceChoice choose_all_reduce(const Communicator& world, std::span<Collectives* const> candidates,
+AllReduceChoice choose_all_reduce(const Communicator& world, std::span<const AllReduceCandidate> candidates,
                                   std::span<const DeviceSpan<float>> buckets);
 
 }  // namespace flotilla::mpi

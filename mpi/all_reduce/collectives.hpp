@@ -4,20 +4,16 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/device_queue.hpp"
 #include "kernels/tensor.hpp"
+#include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/shared_memory.hpp"
 #include "mpi/core/wire.hpp"
 
 namespace flotilla::mpi {
-
-/// The order of additions. `tree`: as in sum_arrays.hpp, over the ranks; `any` may depend on the number of
-/// ranks and the size of the array.
-enum class SumOrder { any, tree };
 
 /// Sums arrays over ranks. Called by one thread at a time, in the same order with the same sizes on every
 /// rank.
@@ -28,7 +24,6 @@ enum class SumOrder { any, tree };
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  virtual std::string_view name() const = 0;  ///< "mpi", "shared-memory", "hierarchical": the deck's word
   virtual int ranks() const = 0;
   /// `data` is final. Does nothing where a device's work is complete when its calls return.
   virtual void ready(DeviceSpan<const float> /*data*/) {}
@@ -58,7 +53,7 @@ inline void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, Cal
 }
 
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
-// there is staged_all_reduce.hpp.
+// there is make_staged_all_reduce().
 
 /// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
 /// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
@@ -73,12 +68,12 @@ std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire
 std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& group, SharedStorage& storage);
 
 /// Reduce-scatter inside the group, all-reduce across groups by every member on its slice, all-gather inside.
-/// `group`: a part of `world`, this rank's (see groups.hpp). With a `storage` that holds `data` the inside is
-/// done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
+/// `group`: a part of `world`, this rank's (see topology.hpp). With a `storage` that holds `data` the inside
+/// is done in it without copies, and the group's ranks must be of its host; it must outlive this. Without one
 /// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
 /// there are as many slices as the smallest group has members; the other members of the larger ones own no
 /// slice. The sum is that over groups of the sums over their members; for the order of the tree over all
-/// ranks the groups must be its subtrees (groups.hpp). Collective.
+/// ranks the groups must be its subtrees (topology.hpp). Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
                                                           Wire wire = Wire::float32,

@@ -50,7 +50,6 @@ class Hierarchical : public Collectives {
     owners_ = owners.all_gather(std::span(&own, 1));
   }
 
-  std::string_view name() const final { return "hierarchical"; }
   int ranks() const final { return ranks_; }
   std::vector<int> missing_ranks() const final {
     std::vector<int> missing = in_world(missing_inside(), members_);

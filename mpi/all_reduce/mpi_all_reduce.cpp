@@ -13,7 +13,6 @@ class MpiAllReduce final : public Collectives {
  public:
   explicit MpiAllReduce(const Communicator& group) : group_(group.collective_clone()) {}
 
-  std::string_view name() const override { return "mpi"; }
   int ranks() const override { return group_.size(); }
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -38,7 +37,6 @@ class SlicedAllReduce final : public Collectives {
   SlicedAllReduce(const Communicator& group, Wire wire)
       : exchange_(new SliceExchange(group, group.size(), wire)) {}
 
-  std::string_view name() const override { return "mpi"; }
   int ranks() const override { return exchange_->ranks(); }
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);

@@ -39,7 +39,6 @@ class SharedMemoryAllReduce final : public Collectives {
             "shared-memory all-reduce: the group is not that of the storage");
   }
 
-  std::string_view name() const override { return "shared-memory"; }
   int ranks() const override { return group_.size(); }
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {

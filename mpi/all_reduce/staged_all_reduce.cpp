@@ -63,7 +63,6 @@ class StagedAllReduce final : public Collectives {
             " values for ", mirror.device.size());
   }
 
-  std::string_view name() const override { return parts_->sums->name(); }
   int ranks() const override { return parts_->sums->ranks(); }
 
   void ready(DeviceSpan<const float> /*data*/) override {

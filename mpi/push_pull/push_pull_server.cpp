@@ -51,6 +51,7 @@ struct PushPullRequests {
   std::size_t first_reply() const { return first_answer() + places * workers; }
   int size() const { return static_cast<int>(all.size()); }
 
+  PushPullRequest arriving;  ///< The head that listening() receives
   std::vector<MPI_Request> all;
   std::vector<int> finished;  ///< MPI's lists of them
   std::vector<MPI_Status> statuses;
@@ -76,21 +77,22 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
       wires_(wires),
       in_parts_(room.parts),
       values_(values),
-      links_(workers.size()),
+      workers_(workers.size()),
+      answers_(workers.size()),
       worker_of_rank_(static_cast<std::size_t>(all.size()), -1),
       speaking_(static_cast<int>(workers.size())),
       left_(speaking_) {
   require(!workers.empty() && values <= largest_share, "a server of ", workers.size(), " workers and ",
           values, " values");
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
-    links_[worker].rank = workers[worker];
-    links_[worker].answered = PushPullParts(wires.part_values);
+    workers_[worker].rank = answers_[worker].rank = workers[worker];
+    answers_[worker].parts = PushPullParts(wires.part_values);
     worker_of_rank_[static_cast<std::size_t>(workers[worker])] = static_cast<int>(worker);
   }
-  if (wires.shared_memory) share_memory(room.copies);
+  const std::size_t near = wires.shared_memory ? share_memory(room.copies) : 0;
   // Values of float32 are read where they are shared; what has no answer is received all the same.
-  const auto far = static_cast<std::size_t>(std::ranges::count(links_, false, &Link::near));
-  const std::size_t needed = wires.push == Wire::float32 ? std::max<std::size_t>(far, 1) : links_.size();
+  const std::size_t needed =
+      wires.push == Wire::float32 ? std::max<std::size_t>(workers.size() - near, 1) : workers.size();
   slots_.resize(room.slots > 0 ? static_cast<std::size_t>(room.slots) : needed);
   for (Slot& slot : slots_) {
     slot.parts = PushPullParts(wires.part_values);
@@ -106,17 +108,19 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
 }
 
 /// Collective over the host: this server's values, then the answer to each worker there.
-void PushPullServer::share_memory(bool copies) {
+/// @returns the number of workers there
+std::size_t PushPullServer::share_memory(bool copies) {
   const HostRanks host(all_);
-  for (Link& link : links_) link.near = host.has(link.rank);
-  std::size_t bytes = 0;
-  if (std::ranges::any_of(links_, &Link::near)) bytes = PushPullWindow::rounded(values_ * sizeof(float));
-  for (Link& link : links_) {
-    if (!copies || !link.near) continue;
-    link.answer_room = static_cast<std::int64_t>(bytes);
+  const auto is_near = [&](const Answer& answer) { return host.has(answer.rank); };
+  const auto near = static_cast<std::size_t>(std::ranges::count_if(answers_, is_near));
+  std::size_t bytes = near > 0 ? PushPullWindow::rounded(values_ * sizeof(float)) : 0;
+  for (Answer& answer : answers_) {
+    if (!copies || !is_near(answer)) continue;
+    answer.window_room = static_cast<std::int64_t>(bytes);
     bytes += PushPullWindow::rounded(values_ * bytes_per_value(wires_.pull));
   }
   window_.emplace(host, bytes);
+  return near;
 }
 
 std::span<float> PushPullServer::shared_values() {
@@ -132,7 +136,7 @@ PushPullServer::~PushPullServer() {
 }
 
 void PushPullServer::listen() {
-  check(MPI_Irecv(&incoming_, sizeof(incoming_), MPI_BYTE, MPI_ANY_SOURCE, request_tag,
+  check(MPI_Irecv(&requests_->arriving, sizeof(PushPullRequest), MPI_BYTE, MPI_ANY_SOURCE, request_tag,
                   NativeHandle::of(all_), &requests_->listening()),
         "MPI_Irecv");
 }
@@ -168,8 +172,8 @@ void PushPullServer::progress() {
       const int rank = status.MPI_SOURCE;
       const int worker = worker_of_rank_[static_cast<std::size_t>(rank)];
       require(worker >= 0, "rank ", rank, " is no worker, but asks a server");
-      require_whole(status, MPI_BYTE, sizeof(incoming_), "a request");
-      const PushPullRequest head = incoming_;
+      require_whole(status, MPI_BYTE, sizeof(PushPullRequest), "a request");
+      const PushPullRequest head = requests_->arriving;
       if (head.kind == RequestKind::farewell) --speaking_;
       if (speaking_ > 0) listen();
       take_request(worker, head);
@@ -181,27 +185,27 @@ void PushPullServer::progress() {
       take_values(slot, place);
     } else if (index < requests_->first_answer()) {
       const std::size_t worker = index - requests_->first_payload();
-      require_whole(status, MPI_BYTE, links_[worker].head.payload_bytes, "a payload");
+      require_whole(status, MPI_BYTE, workers_[worker].head.payload_bytes, "a payload");
       take_part(static_cast<int>(worker));
     } else if (index < requests_->first_reply()) {
       const std::size_t answer = index - requests_->first_answer();
-      links_[answer / PushPullRequests::places].answered.end(answer % PushPullRequests::places);
+      answers_[answer / PushPullRequests::places].parts.end(answer % PushPullRequests::places);
       send_answer(static_cast<int>(answer / PushPullRequests::places));
     }
   }
 }
 
 void PushPullServer::take_request(int worker, const PushPullRequest& head) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
   require(head.is_valid(), "worker ", worker, " sends a request of kind ",
           static_cast<std::int32_t>(head.kind), ", announces a payload of ", head.payload_bytes,
           " bytes and expects ", head.reply_bytes);
-  if (link.coming) {
-    require(!link.behind, "worker ", worker, " does not wait for its pushes to be taken");
-    link.behind = head;
+  if (from.coming) {
+    require(!from.behind, "worker ", worker, " does not wait for its pushes to be taken");
+    from.behind = head;
   } else if (head.pushes() || head.payload_bytes > 0) {
-    link.coming = true;
-    link.head = head;
+    from.coming = true;
+    from.head = head;
     announced_.push_back(worker);
     start_receiving();
   } else {
@@ -216,41 +220,41 @@ void PushPullServer::start_receiving() {
 
 /// Begins to receive what comes with the worker's request, unless a buffer that it needs is in use.
 bool PushPullServer::start_receiving(int worker) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  const bool shared = link.head.window_at >= 0;
-  const bool needs_slot = link.head.pushes() && !(shared && wires_.push == Wire::float32);
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  const bool shared = from.head.window_at >= 0;
+  const bool needs_slot = from.head.pushes() && !(shared && wires_.push == Wire::float32);
   const auto slot = std::ranges::find(slots_, SlotState::free, &Slot::state);
   if (needs_slot && slot == slots_.end()) return false;
-  if (link.head.payload_bytes > 0 && link.payload_taken) return false;
-  link.missing = 0;
-  link.slot = -1;
+  if (from.head.payload_bytes > 0 && from.payload_taken) return false;
+  from.missing = 0;
+  from.slot = -1;
   if (needs_slot) {
-    link.slot = static_cast<int>(slot - slots_.begin());
+    from.slot = static_cast<int>(slot - slots_.begin());
     slot->state = SlotState::receiving;
     slot->worker = worker;
     slot->parts.start(values_);
     slot->decoded = 0;
   }
-  if (link.head.pushes() && !shared) {
+  if (from.head.pushes() && !shared) {
     receive_values(worker);
-    ++link.missing;
+    ++from.missing;
   }
-  if (link.head.payload_bytes > 0) {
-    const auto bytes = static_cast<std::size_t>(link.head.payload_bytes);
-    if (link.payload.size() < bytes) link.payload.resize(bytes);
-    check(MPI_Irecv(link.payload.data(), static_cast<int>(bytes), MPI_BYTE, link.rank, payload_tag,
+  if (from.head.payload_bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(from.head.payload_bytes);
+    if (from.payload.size() < bytes) from.payload.resize(bytes);
+    check(MPI_Irecv(from.payload.data(), static_cast<int>(bytes), MPI_BYTE, from.rank, payload_tag,
                     NativeHandle::of(all_), &requests_->of_payload(worker)),
           "MPI_Irecv");
-    ++link.missing;
+    ++from.missing;
   }
-  if (link.missing == 0) complete(worker);
+  if (from.missing == 0) complete(worker);
   return true;
 }
 
 /// Posts receives for parts of the worker's values, up to the number that may be in flight.
 void PushPullServer::receive_values(int worker) {
-  const Link& link = links_[static_cast<std::size_t>(worker)];
-  const auto index = static_cast<std::size_t>(link.slot);
+  const Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  const auto index = static_cast<std::size_t>(from.slot);
   Slot& slot = slots_[index];
   const bool is_float = wires_.push == Wire::float32;
   std::byte* const to = is_float ? reinterpret_cast<std::byte*>(slot.values.data()) : slot.encoded.data();
@@ -258,7 +262,7 @@ void PushPullServer::receive_values(int worker) {
     const std::size_t part = slot.parts.begin();
     const auto [begin, end] = slot.parts.bounds(part);
     check(MPI_Irecv(to + begin * bytes_per_value(wires_.push), static_cast<int>(end - begin),
-                    carrier_of(wires_.push), link.rank, push_tag, NativeHandle::of(all_),
+                    carrier_of(wires_.push), from.rank, push_tag, NativeHandle::of(all_),
                     &requests_->of_slot(index, PushPullParts::place_of(part))),
           "MPI_Irecv");
   }
@@ -273,23 +277,23 @@ void PushPullServer::take_values(std::size_t slot, std::size_t place) {
   if (parts.all_over()) {
     take_part(worker);
   } else if (in_parts_ && parts.over() > 0) {
-    hand_out(worker, links_[static_cast<std::size_t>(worker)].head, static_cast<int>(slot), false);
+    hand_out(worker, workers_[static_cast<std::size_t>(worker)].head, static_cast<int>(slot), false);
   }
 }
 
 /// Values or a payload have been received; queues the request for next() when both have.
 void PushPullServer::take_part(int worker) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  if (--link.missing > 0) return;
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  if (--from.missing > 0) return;
   complete(worker);
-  if (const auto behind = std::exchange(link.behind, std::nullopt)) take_request(worker, *behind);
+  if (const auto behind = std::exchange(from.behind, std::nullopt)) take_request(worker, *behind);
 }
 
 /// All that comes with the worker's request is here.
 void PushPullServer::complete(int worker) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  hand_out(worker, link.head, link.slot, true);
-  link.coming = false;
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  hand_out(worker, from.head, from.slot, true);
+  from.coming = false;
 }
 
 /// Of a push: all, of which what has come can be read.
@@ -314,21 +318,22 @@ std::span<const float> PushPullServer::values_of(const PushPullRequest& head, in
 
 /// @param whole false: some of the values are here
 void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot, bool whole) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  if (!std::exchange(link.begun, !whole)) {
-    if (head.pulls()) link.awaits_values = true;
-    link.reads_window = head.window_at >= 0;
-    if (head.reply_bytes > 0) link.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  if (!std::exchange(from.begun, !whole)) {
+    Answer& answer = answers_[static_cast<std::size_t>(worker)];
+    if (head.pulls()) answer.awaits_values = true;
+    answer.in_window = head.window_at >= 0;
+    if (head.reply_bytes > 0) answer.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
   }
   WorkerRequest request{.worker = worker, .head = head, .complete = whole, .slot = slot};
   if (head.pushes()) {
-    request.values = values_of(head, slot, link.rank);
+    request.values = values_of(head, slot, from.rank);
     request.here = whole ? values_ : slots_[static_cast<std::size_t>(slot)].parts.over();
   }
   if (whole && slot >= 0) slots_[static_cast<std::size_t>(slot)].state = SlotState::taken;
   if (whole && head.payload_bytes > 0) {
-    request.payload = std::span(link.payload).first(static_cast<std::size_t>(head.payload_bytes));
-    link.payload_taken = true;
+    request.payload = std::span(from.payload).first(static_cast<std::size_t>(head.payload_bytes));
+    from.payload_taken = true;
   }
   const auto less = std::ranges::find_if(
       ready_, [&](const WorkerRequest& other) { return other.worker == worker && !other.complete; });
@@ -346,7 +351,7 @@ void PushPullServer::release(const WorkerRequest& request) {
     slot.state = SlotState::free;
   }
   if (!request.payload.empty()) {
-    bool& taken = links_.at(static_cast<std::size_t>(request.worker)).payload_taken;
+    bool& taken = workers_.at(static_cast<std::size_t>(request.worker)).payload_taken;
     require(taken, "a payload is released twice");
     taken = false;
   }
@@ -355,80 +360,81 @@ void PushPullServer::release(const WorkerRequest& request) {
 
 void PushPullServer::answer(int worker, std::span<const float> values, std::size_t ready) {
   begin_answer(worker, values, ready);
-  Link& link = links_[static_cast<std::size_t>(worker)];
+  Answer& answer = answers_[static_cast<std::size_t>(worker)];
   std::byte* to = nullptr;
-  if (link.reads_window) {
-    require(link.answer_room >= 0, "a server that answers in place has no room for copies");
-    link.answer_at = link.answer_room;
-    to = window_->mine().data() + link.answer_room;
+  if (answer.in_window) {
+    require(answer.window_room >= 0, "a server that answers in place has no room for copies");
+    answer.window_at = answer.window_room;
+    to = window_->mine().data() + answer.window_room;
   } else {
-    link.outgoing.resize(values_ * bytes_per_value(wires_.pull));
-    to = link.outgoing.data();
+    answer.copy.resize(values_ * bytes_per_value(wires_.pull));
+    to = answer.copy.data();
   }
-  encode(wires_.pull, values.subspan(link.ready, ready - link.ready),
-         to + link.ready * bytes_per_value(wires_.pull));
-  link.answer = to;
-  link.ready = ready;
+  encode(wires_.pull, values.subspan(answer.ready, ready - answer.ready),
+         to + answer.ready * bytes_per_value(wires_.pull));
+  answer.values = to;
+  answer.ready = ready;
   send_answer(worker);
 }
 
 void PushPullServer::answer_in_place(int worker, std::span<const float> values, std::size_t ready) {
   require(wires_.pull == Wire::float32, "values are answered in place as ", name(wires_.pull));
   begin_answer(worker, values, ready);
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  if (link.reads_window) {
+  Answer& answer = answers_[static_cast<std::size_t>(worker)];
+  if (answer.in_window) {
     require(values.data() == shared_values().data(), "what is answered in place lies elsewhere");
-    link.answer_at = 0;
+    answer.window_at = 0;
   }
-  link.answer = reinterpret_cast<const std::byte*>(values.data());
-  link.ready = ready;
+  answer.values = reinterpret_cast<const std::byte*>(values.data());
+  answer.ready = ready;
   send_answer(worker);
 }
 
 /// Unless it has begun.
 void PushPullServer::begin_answer(int worker, std::span<const float> values, std::size_t ready) {
-  Link& link = links_.at(static_cast<std::size_t>(worker));
-  if (!link.answers) {
-    require(link.awaits_values, "worker ", worker, " did not ask for what it is sent");
+  Answer& answer = answers_.at(static_cast<std::size_t>(worker));
+  if (!answer.sends) {
+    require(answer.awaits_values, "worker ", worker, " did not ask for what it is sent");
     // It asked again, so its last answer has come, whether MPI has been asked about it or not.
     const std::span<MPI_Request> last = requests_->of_answer(worker);
     check(MPI_Waitall(static_cast<int>(last.size()), last.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-    link.answered.start(link.reads_window ? 0 : values_);
-    link.ready = 0;
-    link.answers = true;
+    answer.parts.start(answer.in_window ? 0 : values_);
+    answer.ready = 0;
+    answer.sends = true;
   }
-  require(values.size() == values_ && link.ready <= ready && ready <= values_, "a server of ", values_,
-          " values answers with ", values.size(), ", ", ready, " of them ready after ", link.ready);
+  require(values.size() == values_ && answer.ready <= ready && ready <= values_, "a server of ", values_,
+          " values answers with ", values.size(), ", ", ready, " of them ready after ", answer.ready);
 }
 
 /// Sends parts of the answer, up to the number that may be in flight. A worker that reads it in the window
 /// gets the offset, when all is there.
 void PushPullServer::send_answer(int worker) {
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  if (!link.answers || (link.reads_window && link.ready < values_)) return;
-  while (link.answered.may_begin(link.ready)) {
-    const std::size_t part = link.answered.begin();
-    const auto [begin, end] = link.answered.bounds(part);
+  Answer& answer = answers_[static_cast<std::size_t>(worker)];
+  if (!answer.sends || (answer.in_window && answer.ready < values_)) return;
+  while (answer.parts.may_begin(answer.ready)) {
+    const std::size_t part = answer.parts.begin();
+    const auto [begin, end] = answer.parts.bounds(part);
     MPI_Request& request = requests_->of_answer(worker)[PushPullParts::place_of(part)];
-    if (link.reads_window) {
+    if (answer.in_window) {
       PushPullWindow::publish();
-      check(MPI_Isend(&link.answer_at, 1, MPI_INT64_T, link.rank, pull_tag, NativeHandle::of(all_), &request),
+      check(MPI_Isend(&answer.window_at, 1, MPI_INT64_T, answer.rank, pull_tag, NativeHandle::of(all_),
+                      &request),
             "MPI_Isend");
     } else {
-      check(MPI_Isend(link.answer + begin * bytes_per_value(wires_.pull), static_cast<int>(end - begin),
-                      carrier_of(wires_.pull), link.rank, pull_tag, NativeHandle::of(all_), &request),
+      check(MPI_Isend(answer.values + begin * bytes_per_value(wires_.pull), static_cast<int>(end - begin),
+                      carrier_of(wires_.pull), answer.rank, pull_tag, NativeHandle::of(all_), &request),
             "MPI_Isend");
     }
   }
-  if (link.answered.all_begun()) link.answers = link.awaits_values = false;
+  if (answer.parts.all_begun()) answer.sends = answer.awaits_values = false;
 }
 
 std::span<std::byte> PushPullServer::reply_room(int worker) {
-  Link& link = links_.at(static_cast<std::size_t>(worker));
+  Answer& answer = answers_.at(static_cast<std::size_t>(worker));
   // It asked again, so its last answer has come.
   check(MPI_Wait(&requests_->of_reply(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  if (link.reply.size() < link.awaited_payload) link.reply.resize(link.awaited_payload);
-  return std::span(link.reply).first(link.awaited_payload);
+  if (answer.payload.size() < answer.awaited_payload) answer.payload.resize(answer.awaited_payload);
+  return std::span(answer.payload).first(answer.awaited_payload);
 }
 
 void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes) {
@@ -436,9 +442,9 @@ void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes
   require(!room.empty() && bytes.size() == room.size(), "worker ", worker, " expects a payload of ",
           room.size(), " bytes and is sent ", bytes.size());
   if (bytes.data() != room.data()) std::ranges::copy(bytes, room.begin());
-  Link& link = links_[static_cast<std::size_t>(worker)];
-  link.awaited_payload = 0;
-  check(MPI_Isend(room.data(), static_cast<int>(room.size()), MPI_BYTE, link.rank, reply_tag,
+  Answer& answer = answers_[static_cast<std::size_t>(worker)];
+  answer.awaited_payload = 0;
+  check(MPI_Isend(room.data(), static_cast<int>(room.size()), MPI_BYTE, answer.rank, reply_tag,
                   NativeHandle::of(all_), &requests_->of_reply(worker)),
         "MPI_Isend");
 }

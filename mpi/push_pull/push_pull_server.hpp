@@ -93,31 +93,35 @@ class PushPullServer {
     std::vector<float> values{};
     std::vector<std::byte> encoded{};
   };
-  struct Link {
+  /// What comes from a worker.
+  struct Incoming {
     int rank = 0;
-    PushPullRequest head{};                   ///< Of the request that is being received
+    PushPullRequest head{};                   ///< The request that is being received
     bool coming = false;                      ///< A request is being received
     int missing = 0;                          ///< Receives that are not complete: values, a payload
     int slot = -1;                            ///< Slot of its values; −1: none
     std::optional<PushPullRequest> behind{};  ///< The worker's next request, received meanwhile
     bool begun = false;                       ///< next() has returned a part
-    bool awaits_values = false;
-    bool answers = false;  ///< An answer is being sent
-    PushPullParts answered;
-    std::size_t ready = 0;              ///< Values that may be sent
-    const std::byte* answer = nullptr;  ///< The values of the answer, encoded
-    std::size_t awaited_payload = 0;    ///< Bytes
     std::vector<std::byte> payload{};
     bool payload_taken = false;  ///< Returned by next() and not released
-    std::vector<std::byte> outgoing{};
-    std::vector<std::byte> reply{};
-    bool near = false;              ///< Shares memory with this rank
-    std::int64_t answer_room = -1;  ///< Offset in this rank's part for copies of answers; −1: none
-    bool reads_window = false;      ///< The worker reads its answer in the window
-    std::int64_t answer_at = 0;     ///< Offset of the answer, as sent to the worker
+  };
+  /// What a worker is sent.
+  struct Answer {
+    int rank = 0;
+    bool awaits_values = false;
+    bool sends = false;  ///< Values are being sent
+    PushPullParts parts;
+    std::size_t ready = 0;              ///< Values that may be sent
+    const std::byte* values = nullptr;  ///< Encoded
+    std::vector<std::byte> copy{};      ///< Of the values, unless they are answered in place
+    bool in_window = false;             ///< The worker reads the values in shared memory
+    std::int64_t window_room = -1;      ///< Offset in this rank's part for copies; −1: none
+    std::int64_t window_at = 0;         ///< Offset of the values, as sent to the worker
+    std::size_t awaited_payload = 0;    ///< Bytes
+    std::vector<std::byte> payload{};
   };
 
-  void share_memory(bool copies);
+  std::size_t share_memory(bool copies);
   void listen();
   void progress();
   void take_request(int worker, const PushPullRequest& head);
@@ -137,10 +141,10 @@ class PushPullServer {
   bool in_parts_;
   std::optional<PushPullWindow> window_;
   std::size_t values_;
-  std::vector<Link> links_;
+  std::vector<Incoming> workers_;  ///< By worker
+  std::vector<Answer> answers_;    ///< By worker
   std::vector<int> worker_of_rank_;
   std::vector<Slot> slots_;
-  PushPullRequest incoming_;
   int speaking_;                      ///< Workers whose farewell has not come
   int left_;                          ///< Workers whose farewell next() has not returned
   std::vector<int> announced_;        ///< Workers whose request waits for buffers, by arrival

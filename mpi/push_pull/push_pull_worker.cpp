@@ -273,15 +273,18 @@ void PushPullWorker::start_pull_array(std::int64_t step, std::int64_t array, std
   start({.kind = RequestKind::pull, .batches = 0, .step = step, .array = array}, {}, to, {});
 }
 
-void PushPullWorker::start_push_pull(std::int64_t step, int batches, double learning_rate,
-                                     std::span<const float> from, std::span<float> to,
-                                     std::span<const Payload> payloads, std::source_location where) {
-  start({.kind = RequestKind::push_pull, .batches = batches, .step = step, .learning_rate = learning_rate},
+void PushPullWorker::start_push_pull(const PushedStep& pushed, std::span<const float> from,
+                                     std::span<float> to, std::span<const Payload> payloads,
+                                     std::source_location where) {
+  start({.kind = RequestKind::push_pull,
+         .batches = pushed.batches,
+         .step = pushed.step,
+         .learning_rate = pushed.learning_rate},
         from, to, payloads);
   with_all_workers_ = wires_.together;
   if (with_all_workers_)
     NativeHandle::log(all_).begin("push to the servers and pull", type_word<float>(), std::ssize(from),
-                                  {step, where});
+                                  {pushed.step, where});
 }
 
 void PushPullWorker::start_rows(std::int64_t step, std::span<const Payload> payloads) {

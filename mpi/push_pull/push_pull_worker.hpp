@@ -24,6 +24,13 @@ struct ServerShare {
   std::size_t values() const;
 };
 
+/// A worker's step, as it pushes it.
+struct PushedStep {
+  std::int64_t step = 0;
+  int batches = 1;  ///< Batches that are merged into the values; 0: the servers must not apply them
+  double learning_rate = 0.0;
+};
+
 /// The worker's end. One exchange with all servers at a time; it progresses during test() and wait() only. A
 /// share that is one run of float32 is sent from the arena and received in it, others are packed, part by
 /// part. Values in shared memory are copied there, and from there, by the worker.
@@ -43,8 +50,8 @@ class PushPullWorker {
   void start_pull(std::int64_t step, std::span<float> to, std::span<const Payload> payloads = {});
   /// Pushes `from` and pulls into `to`, arenas, in one request; when the servers answer depends on their
   /// update mode. `from` must not change until the exchange is complete.
-  void start_push_pull(std::int64_t step, int batches, double learning_rate, std::span<const float> from,
-                       std::span<float> to, std::span<const Payload> payloads = {},
+  void start_push_pull(const PushedStep& pushed, std::span<const float> from, std::span<float> to,
+                       std::span<const Payload> payloads = {},
                        std::source_location where = std::source_location::current());
   /// Begins to fetch another array of the servers, 1, 2, …, with the layout of their values.
   void start_pull_array(std::int64_t step, std::int64_t array, std::span<float> to);

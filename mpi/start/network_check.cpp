@@ -60,7 +60,7 @@ constexpr double longest_repetitions_s = 1.0;
 constexpr int warm_round_trips = 3;
 constexpr int round_trips = 15;
 constexpr std::int64_t first_bytes = std::int64_t{64} << 10;
-constexpr std::int64_t telling_bytes = std::int64_t{512} << 10;  // less fits into buffers on the way
+constexpr std::int64_t min_meaningful_bytes = std::int64_t{512} << 10;  // smaller messages are sent eagerly
 constexpr double longest_small_s = 0.2;
 constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
 constexpr int tag = 1;
@@ -87,7 +87,7 @@ class Link {
     return times[round_trips / 2] / 2 * 1e6;
   }
 
-  /// Doubles the size as long as that fits into the time left, which is longer for what says little.
+  /// Doubles the size as long as that fits into the time left, which is longer for small messages.
   double bytes_per_s(double patience_s) {
     const double begin = now_s();
     double rate = 0.0;
@@ -99,7 +99,8 @@ class Link {
       const double took = now_s() - start;
       rate = static_cast<double>(bytes) / took;
       next = std::min(2 * bytes, most_bytes);
-      const double patience = next <= telling_bytes ? std::max(patience_s, longest_small_s) : patience_s;
+      const double patience =
+          next <= min_meaningful_bytes ? std::max(patience_s, longest_small_s) : patience_s;
       const double left = patience - (now_s() - begin);
       if (static_cast<double>(next) / rate > left) next = 0;
       pass_on(next);

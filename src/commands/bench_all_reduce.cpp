@@ -11,10 +11,12 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -77,30 +79,20 @@ class DeviceBench {
   };
   /// All algorithms that are possible on these hosts.
   std::vector<Way> candidates() const {
-    const std::vector<int> groups = mpi::cut_groups(places_, arguments_.ranks_per_group);
-    const bool grouped = *std::ranges::max_element(groups) > 0;
-    const bool in_equal_groups = grouped && mpi::groups_are_equal(groups);
+    mpi::AllReduceSite site = mpi::find_site(places_, arguments_.ranks_per_group);
+    site.no_nccl = no_nccl_;
     std::vector<Way> all;
-    const auto add = [&](AllReduceKind kind, bool with_wires, bool in_lanes) {
+    for (const mpi::AllReduceKind* const kind : possible_all_reduces(site))
       for (const Precision wire : {Precision::float32, Precision::float16, Precision::bfloat16}) {
-        if (wire != Precision::float32 && !with_wires) break;
-        for (const int lanes : {1, arguments_.communicators}) {
-          if (lanes > 1 && !in_lanes) continue;
-          all.push_back(
-              {.reduction = {.all_reduce = kind, .ranks_per_group = arguments_.ranks_per_group, .wire = wire},
-               .communicators = lanes});
-          if (arguments_.communicators == 1) break;
+        if (wire != Precision::float32 && !kind->half_wire) break;
+        for (const int lanes : std::set{1, arguments_.communicators}) {
+          if (lanes > 1 && !kind->several_communicators) continue;
+          all.push_back({.reduction = {.all_reduce = word_of(*kind),
+                                       .ranks_per_group = arguments_.ranks_per_group,
+                                       .wire = wire},
+                         .communicators = lanes});
         }
       }
-    };
-    if (no_nccl_.empty()) {
-      add(AllReduceKind::nccl, false, true);
-      if (in_equal_groups) add(AllReduceKind::nccl_hierarchical, false, true);
-      if (in_equal_groups) add(AllReduceKind::nccl_mpi, true, false);
-    }
-    if (mpi::hosts(places_) == 1) add(AllReduceKind::shared_memory, false, true);
-    if (grouped) add(AllReduceKind::hierarchical, true, true);
-    add(AllReduceKind::mpi, true, true);
     return all;
   }
 
@@ -115,10 +107,8 @@ class DeviceBench {
     fit_to_shared_memory(plan, false, most, world_);
     const ReducedArray array(device_, most, plan, host_);
     const DeviceSpan<float> all = array.values();
-    const Reduction reduction = make_reduction(plan, world_, host_, device_, array, std::span(&all, 1));
-    std::vector<mpi::Collectives*> collectives;
-    for (const auto& lane : reduction.lanes) collectives.push_back(lane.get());
-    mpi::BenchLanes together(collectives);
+    Reduction reduction = make_reduction(plan, world_, host_, device_, array, std::span(&all, 1));
+    mpi::BenchLanes together(std::move(reduction.lanes));
     std::vector<float> host(all.size());
     for (std::size_t bytes = arguments_.min_bytes; bytes <= arguments_.max_bytes; bytes *= 2) {
       const DeviceSpan<float> data = all.subspan(0, bytes / sizeof(float));
@@ -141,12 +131,9 @@ class DeviceBench {
         device_.flat().fill(data, 0.0F);
         device_.queue().synchronize();
       };
-      candidate.sum = [&] {
-        if (lanes > 1) return together.sum(data);
-        mpi::all_reduce_now(reduction.first(), data);
-      };
+      candidate.sum = [&] { together.sum(data); };
       candidate.wait = [&] {
-        for (mpi::Collectives* const lane : collectives) lane->wait();
+        together.wait();
         device_.queue().synchronize();
       };
       mpi::take_turns(world_, std::span(&candidate, 1), 0);

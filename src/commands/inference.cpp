@@ -103,7 +103,7 @@ class Inference::LocalEmbeddings {
   }
   std::span<float> features(const Batch& batch) {
     const auto keys = pool_.find(batch);
-    rows_.table(0).peek(keys, pool_.rows());
+    rows_.table(0).pull_without_insert(keys, pool_.rows());
     return pool_.forward(batch);
   }
 

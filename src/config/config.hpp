@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "src/config/choices.hpp"
 #include "src/config/data_config.hpp"
 #include "src/config/optimizers.hpp"
@@ -196,18 +197,13 @@ inline constexpr auto words_of<StrategyKind> = deck_words("all-reduce", "local-s
                                                           "parameter-server");
 
 /// The algorithm of an all-reduce; `automatic`: the fastest of those that the hosts allow.
-enum class AllReduceKind { automatic, mpi, shared_memory, hierarchical, nccl, nccl_hierarchical, nccl_mpi };
+using mpi::AllReduceWord;
 template <>
-inline constexpr auto words_of<AllReduceKind> = deck_words("auto", "mpi", "shared-memory", "hierarchical",
-                                                           "nccl", "nccl-hierarchical", "nccl-mpi");
-
-constexpr bool uses_nccl(AllReduceKind kind) {
-  return kind >= AllReduceKind::nccl;
-}
+inline constexpr auto words_of<AllReduceWord> = mpi::all_reduce_words;
 
 /// Sums over workers: of gradients, and with local SGD of parameters. Not with parameter servers.
 struct ReductionConfig {
-  AllReduceKind all_reduce = AllReduceKind::automatic;
+  AllReduceWord all_reduce = AllReduceWord::automatic;
   std::int64_t ranks_per_group = 0;  ///< 0: a group per host
   Precision wire = Precision::float32;
   double bucket_mb = 32.0;  ///< MiB, as in PaddlePaddle's Fleet

@@ -38,47 +38,41 @@ class StrategyRules : public RuleChecks {
   void ranks_per_group() {
     if (!usable({"strategy.all_reduce", "strategy.ranks_per_group"})) return;
     const ReductionConfig& reduction = config.reduction;
-    const AllReduceKind kind = reduction.all_reduce;
+    const mpi::AllReduceKind* const kind = kind_of(reduction.all_reduce);
     const LocalSgdConfig* local = config.local_sgd();
-    const bool in_groups =
-        kind != AllReduceKind::mpi && kind != AllReduceKind::shared_memory && kind != AllReduceKind::nccl;
-    if (reduction.ranks_per_group == 0 || in_groups || (local != nullptr && local->group_all_reduce)) return;
-    reject({"strategy.ranks_per_group"},
-           "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
-           "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is ",
-           quoted(word(kind)));
+    if (reduction.ranks_per_group == 0 || kind == nullptr || kind->groups != mpi::Groups::none ||
+        (local != nullptr && local->group_all_reduce))
+      return;
+    std::string in_groups;
+    for (const mpi::AllReduceKind& one : mpi::all_reduce_kinds)
+      if (one.groups != mpi::Groups::none) in_groups += (in_groups.empty() ? "" : ", ") + quoted(one.word);
+    reject({"strategy.ranks_per_group"}, "strategy.ranks_per_group needs a strategy.all_reduce in groups (",
+           in_groups, ") or \"auto\", it is ", quoted(kind->word));
   }
 
-  void wire() {
-    if (!usable({"strategy.all_reduce", "strategy.wire"})) return;
+  void all_reduce() {
     const ReductionConfig& reduction = config.reduction;
-    if (reduction.wire == Precision::float32 || reduction.all_reduce != AllReduceKind::shared_memory) return;
-    reject({"strategy.wire"}, "strategy.wire = ", quoted(word(reduction.wire)),
-           " and strategy.all_reduce = \"shared-memory\" exclude each other: ranks read each other's memory, "
-           "leave it out");
-  }
-
-  void nccl() {
-    const ReductionConfig& reduction = config.reduction;
-    if (!usable({"strategy.all_reduce"}) || !uses_nccl(reduction.all_reduce)) return;
-    const std::string all_reduce = cat("strategy.all_reduce = ", quoted(word(reduction.all_reduce)));
-    const bool between_hosts = reduction.all_reduce == AllReduceKind::nccl_mpi;
-    if (usable({"device.kind"}) && config.device.kind != DeviceKind::cuda)
+    const mpi::AllReduceKind* const kind = kind_of(reduction.all_reduce);
+    if (!usable({"strategy.all_reduce"}) || kind == nullptr) return;
+    const std::string all_reduce = cat("strategy.all_reduce = ", quoted(kind->word));
+    if (kind->on_gpus() && usable({"device.kind"}) && config.device.kind != DeviceKind::cuda)
       reject({"strategy.all_reduce"}, all_reduce,
              " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\"");
-    if (usable({"strategy.wire"}) && reduction.wire != Precision::float32 && !between_hosts)
+    if (usable({"strategy.wire"}) && reduction.wire != Precision::float32 && !kind->half_wire)
       reject({"strategy.wire", "strategy.all_reduce"}, "strategy.wire = ", quoted(word(reduction.wire)),
-             " and ", all_reduce,
-             " exclude each other: NCCL adds what is there, in float32; use \"nccl-mpi\", whose groups "
-             "exchange half values");
+             " and ", all_reduce, " exclude each other: ",
+             kind->on_gpus() ? "NCCL adds what is there, in float32; use \"nccl-mpi\", whose groups exchange "
+                               "half values"
+                             : "ranks read each other's memory, leave it out");
     const AllReduceConfig* strategy = config.all_reduce();
     if (usable({"strategy.communicators"}) && strategy != nullptr && strategy->communicators > 1 &&
-        between_hosts)
+        !kind->several_communicators)
       reject({"strategy.communicators", "strategy.all_reduce"}, "strategy.communicators must be 1 with ",
              all_reduce, ": NCCL wants all its work from one thread, in one order; got ",
              strategy->communicators);
-    exclude("strategy.all_reduce", true, "run.reproducible", config.run.reproducible,
-            "NCCL adds in an order of its own; use \"auto\" or \"mpi\"");
+    exclude("strategy.all_reduce", kind->tree == mpi::KeepsTree::never, "run.reproducible",
+            config.run.reproducible,
+            cat(kind->on_gpus() ? "NCCL" : "it", " adds in an order of its own; use \"auto\" or \"mpi\""));
   }
 
   void local_sgd() {
@@ -157,6 +151,15 @@ class StrategyRules : public RuleChecks {
   }
 };
 
+std::string all_reduce_help() {
+  std::string help =
+      "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the faster of "
+      "the others, measured at the start";
+  for (const mpi::AllReduceKind& kind : mpi::all_reduce_kinds)
+    help += cat("; \"", kind.word, "\": ", kind.help);
+  return help;
+}
+
 }  // namespace
 
 std::vector<Key> strategy_keys() {
@@ -167,11 +170,7 @@ std::vector<Key> strategy_keys() {
           "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
           "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
           "parameters and update them"},
-      key<&ReductionConfig::all_reduce>(
-          "strategy.all_reduce", any_value(), may_change,
-          "\"auto\": NCCL where each rank has a GPU of its own; else shared memory on one host, or the "
-          "faster of the others at the start. \"hierarchical\": inside the groups first; "
-          "\"nccl-hierarchical\": the same by NCCL; \"nccl-mpi\": by NCCL inside them and MPI between")
+      key<&ReductionConfig::all_reduce>("strategy.all_reduce", any_value(), may_change, all_reduce_help())
           .only_for(reduces),
       key<&ReductionConfig::ranks_per_group>(
           "strategy.ranks_per_group", at_least(0, most_count), may_change,
@@ -336,8 +335,7 @@ void check_strategy_rules(const Config& config, const DeckValues& given, Mistake
   StrategyRules rules(config, given, mistakes);
   rules.buckets();
   rules.ranks_per_group();
-  rules.wire();
-  rules.nccl();
+  rules.all_reduce();
   rules.local_sgd();
   rules.roles();
   rules.parameter_server();

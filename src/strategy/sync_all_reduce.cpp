@@ -32,7 +32,7 @@ StepOutcome SyncAllReduce::exchange(const StepInfo& /*info*/, const StepOutcome&
 }
 
 StrategyDescription SyncAllReduce::description() const {
-  return {.transport = std::string(parts_.reduction.first().name()),
+  return {.transport = std::string(parts_.reduction.kind->word),
           .lines = parts_.sums.description(),
           .held_bytes = parts_.update.held_bytes()};
 }

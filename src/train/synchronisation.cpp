@@ -126,13 +126,13 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
                      step_group ? step_group->host : machine.host, *machine.device, model.summed, spans);
   if (machine.exchange && reduction.first().queues()) machine.exchange->use_nccl(reduction.lanes);
   if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading_floats(model.weights));
-  choices["strategy.all_reduce"] = reduction.first().name();
+  choices["strategy.all_reduce"] = reduction.kind->word;
   if (averages) {
     const std::size_t count = model.weights.parameters.size() + model.weights.statistics.size();
     const DeviceSpan<float> all = model.models.values().subspan(0, count);
     averaging = make_reduction(averaging_plan, machine.workers, machine.host, *machine.device, model.models,
                                std::span(&all, 1));
-    choices["strategy.averaging"] = averaging.first().name();
+    choices["strategy.averaging"] = averaging.kind->word;
   }
   model.initialise();
 }

@@ -117,7 +117,7 @@ void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   const std::size_t model_count = parameter_count + statistics_count;
   const bool served = machine.servers != nullptr;
   const auto [held, summed_count] = array_counts(config, served, *network);
-  const bool automatic = config.reduction.all_reduce == AllReduceKind::automatic;
+  const bool automatic = config.reduction.all_reduce == AllReduceWord::automatic;
   const auto model_at = [&](std::size_t parameters, std::size_t statistics) -> Model {
     return {models.values().subspan(parameters, parameter_count),
             models.values().subspan(statistics, statistics_count)};

@@ -155,7 +155,7 @@ void TrainingStep::push_rows(const Batch& batch, Loader& loader) {
   run_.sync.embeddings->add_gradient(batch, gradient_staging_->read(gradient), run_.model.loss_scale);
   if (!run_.sync.looks_ahead()) return;
   ahead_ = &take_batch(loader);
-  run_.sync.embeddings->look_ahead(*ahead_);
+  run_.sync.embeddings->prefetch_rows(*ahead_);
 }
 
 /// Until the checkpoint being written needs the model no more: a stall, which is no part of the step's time.

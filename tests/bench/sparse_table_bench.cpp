@@ -100,7 +100,7 @@ void measure(std::size_t rows, std::size_t width, const UpdateRule& rule) {
     return static_cast<double>(batch) / std::ranges::min(taken);
   };
   show("find (pull of rows that are there)", touch([&] { table.pull(keys, values); }), limit);
-  show("find (peek)", touch([&] { table.peek(keys, values); }), limit);
+  show("find (without insert)", touch([&] { table.pull_without_insert(keys, values); }), limit);
   const RowGradients part{keys, values};
   std::int64_t step = 0;
   show("push", touch([&] { table.push(std::span(&part, 1), 0.01F, 1.0F, ++step); }), limit);

@@ -156,8 +156,8 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
   };
   EXPECT_EQ(strategy("all_reduce = \"mpi\"\nranks_per_group = 2\n"),
             one("bad.toml:15:19",
-                "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"hierarchical\", "
-                "\"nccl-hierarchical\", \"nccl-mpi\") or \"auto\", it is \"mpi\""));
+                "strategy.ranks_per_group needs a strategy.all_reduce in groups (\"nccl-hierarchical\", "
+                "\"nccl-mpi\", \"hierarchical\") or \"auto\", it is \"mpi\""));
   EXPECT_EQ(strategy("wire = \"float16\"\nall_reduce = \"shared-memory\"\n"),
             one("bad.toml:14:8",
                 "strategy.wire = \"float16\" and strategy.all_reduce = \"shared-memory\" exclude each other: "

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/core/topology.hpp"
 
@@ -58,15 +59,15 @@ inline std::vector<Way> all_ways() {
 
 /// Collective. `storage` is that of the host's ranks. Null if this way cannot be on these hosts.
 inline std::unique_ptr<Collectives> make(const Way& way, const Communicator& world, SharedStorage& storage) {
-  if (way.algorithm == "mpi") return make_mpi_all_reduce(world, way.wire, way.order);
-  if (way.algorithm == "shared-memory" && storage.ranks() != world.size()) return nullptr;
-  if (way.algorithm == "shared-memory") return make_shared_memory_all_reduce(world, storage);
-  const std::vector<Place> places = find_topology(world);
-  const std::vector<int> groups = cut_groups(places, std::min(way.ranks_per_group, world.size()));
-  if (way.inside_in_memory && !groups_stay_on_hosts(places, groups)) return nullptr;
-  const auto group = world.split(groups[static_cast<std::size_t>(world.rank())]);
-  return make_hierarchical_all_reduce(world, group, way.inside_in_memory ? &storage : nullptr, way.wire,
-                                      way.order);
+  const AllReduceKind& kind = all_reduce_kind(way.algorithm);
+  AllReduceSite site = find_site(find_topology(world), std::min(way.ranks_per_group, world.size()));
+  if (way.inside_in_memory && kind.groups != Groups::none && !site.groups_in_memory) return nullptr;
+  site.groups_in_memory = way.inside_in_memory;
+  site.order = way.order;
+  if (!why_not(kind, site).empty()) return nullptr;
+  const Communicator host = world.split_by_host();
+  return kind.make(
+      {.site = site, .world = world, .host = host, .wire = way.wire, .window = &storage, .most = 0});
 }
 
 /// Integers below this one add up exactly over 8 ranks, on the wire too.

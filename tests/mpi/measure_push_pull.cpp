@@ -65,7 +65,7 @@ void measure(const Communicator& world, const char* name, std::size_t floats, st
   std::vector<float> from(floats, 1.0F);
   std::vector<float> to(floats);
   const double seconds = median_seconds([&] {
-    worker.start_push_pull(0, 1, 0.0, from, to);
+    worker.start_push_pull({0, 1, 0.0}, from, to);
     worker.wait();
   });
   const double copy = median_seconds([&] { std::memcpy(to.data(), from.data(), floats * sizeof(float)); });

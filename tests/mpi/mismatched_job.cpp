@@ -135,7 +135,7 @@ class OfPushPull final : public Subject {
     }
   }
   void a(std::int64_t step) override {
-    worker_->start_push_pull(step, 1, 0.1, from_, to_);
+    worker_->start_push_pull({step, 1, 0.1}, from_, to_);
     worker_->wait();
   }
   void b(std::int64_t step) override { group_.barrier(step); }

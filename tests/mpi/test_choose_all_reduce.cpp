@@ -19,8 +19,7 @@ namespace {
 /// Takes a time of its own on one rank.
 class Pausing final : public Collectives {
  public:
-  Pausing(std::string_view name, std::chrono::microseconds pause) : name_(name), pause_(pause) {}
-  std::string_view name() const override { return name_; }
+  explicit Pausing(std::chrono::microseconds pause) : pause_(pause) {}
   int ranks() const override { return 1; }
   void all_reduce(DeviceSpan<float>, CallSite) override {
     ++calls;
@@ -31,16 +30,15 @@ class Pausing final : public Collectives {
   int calls = 0;
 
  private:
-  std::string_view name_;
   std::chrono::microseconds pause_;
 };
 
 TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   const auto world = Communicator::world();
   // On one rank alone the first would be the best choice of all the others.
-  Pausing first("uneven", std::chrono::milliseconds(world.rank() == world.size() - 1 ? 100 : 0));
-  Pausing second("even", std::chrono::milliseconds(10));
-  const std::array<Collectives*, 2> candidates = {&first, &second};
+  Pausing first(std::chrono::milliseconds(world.rank() == world.size() - 1 ? 100 : 0));
+  Pausing second(std::chrono::milliseconds(10));
+  const std::array candidates = {AllReduceCandidate{"uneven", first}, AllReduceCandidate{"even", second}};
   std::vector<float> data(100'000);
   const std::array buckets = {device_span(std::span(data).first(40'000)),
                               device_span(std::span(data).last(60'000))};
@@ -67,8 +65,8 @@ TEST(ChooseAllReduce, KeepsTheFirstUnlessALaterOneIsFasterByATenth) {
 
 TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
   const auto world = Communicator::world();
-  Pausing only("only", std::chrono::milliseconds(1));
-  const std::array<Collectives*, 1> candidates = {&only};
+  Pausing only(std::chrono::milliseconds(1));
+  const std::array candidates = {AllReduceCandidate{"only", only}};
   std::vector<float> data(100'000);
   const auto all = device_span(data);
   const std::array buckets = {all.subspan(0, 30'000), all.subspan(30'000, 30'000),
@@ -91,7 +89,9 @@ TEST(ChooseAllReduce, LeavesZerosAsTheyAre) {
   const auto flat = make_mpi_all_reduce(world);
   const auto shared = make_shared_memory_all_reduce(world, storage);
   const auto grouped = make({.algorithm = "hierarchical", .ranks_per_group = 1}, world, storage);
-  const std::array<Collectives*, 3> candidates = {flat.get(), shared.get(), grouped.get()};
+  const std::array candidates = {AllReduceCandidate{"mpi", *flat},
+                                 AllReduceCandidate{"shared-memory", *shared},
+                                 AllReduceCandidate{"hierarchical", *grouped}};
   const std::array buckets = {device_span(storage.mine().first(12'000)),
                               device_span(storage.mine().last(8000))};
 

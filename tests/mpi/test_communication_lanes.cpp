@@ -35,7 +35,6 @@ class Noting final : public Collectives {
  public:
   explicit Noting(std::atomic<int>* inside = nullptr, int together = 1)
       : inside_(inside), together_(together) {}
-  std::string_view name() const override { return "noting"; }
   int ranks() const override { return 1; }
   void all_reduce(DeviceSpan<float> data, CallSite) override {
     calls.push_back(static_cast<int>(host_span(data)[0]));
@@ -55,7 +54,6 @@ class Noting final : public Collectives {
 /// Hands its work to a device, in the thread that computes.
 class Queueing final : public Collectives {
  public:
-  std::string_view name() const override { return "queueing"; }
   int ranks() const override { return 1; }
   void ready(DeviceSpan<const float> data) override { note("ready", data); }
   void all_reduce(DeviceSpan<float> data, CallSite) override {

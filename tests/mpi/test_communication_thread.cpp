@@ -22,7 +22,6 @@ namespace {
 class Slow final : public Collectives {
  public:
   explicit Slow(std::chrono::microseconds duration) : duration_(duration) {}
-  std::string_view name() const override { return "slow"; }
   int ranks() const override { return 1; }
   void all_reduce(DeviceSpan<float> data, CallSite) override {
     std::this_thread::sleep_for(duration_);
@@ -135,7 +134,6 @@ TEST(CommunicationThread, IsLeftAloneWhileAnExceptionIsThrown) {
   // A collective that never ends, as when other ranks are gone. It is leaked with its thread on purpose.
   class Endless final : public Collectives {
    public:
-    std::string_view name() const override { return "endless"; }
     int ranks() const override { return 1; }
     void all_reduce(DeviceSpan<float>, CallSite) override {
       entered = true;

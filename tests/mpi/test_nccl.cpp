@@ -158,10 +158,9 @@ TEST_P(NcclWays, SumsSeveralBucketsAtATime) {
   }
 }
 
-TEST_P(NcclWays, NamesItselfAndWhetherItQueues) {
+TEST_P(NcclWays, SaysWhetherItQueues) {
   const auto collectives = make(GetParam());
 
-  EXPECT_EQ(collectives->name(), GetParam().algorithm);
   EXPECT_EQ(collectives->queues(), GetParam().algorithm != "nccl-mpi");
   EXPECT_EQ(collectives->ranks(), world.size());
   EXPECT_EQ(collectives->failure(), "");

@@ -104,7 +104,7 @@ TEST(Payloads, TravelBesideValuesAndWithoutThem) {
         std::ranges::fill(from, static_cast<float>(step));
         switch (kind) {
           case RequestKind::pull: worker.start_pull(step, to, payloads); break;
-          case RequestKind::push_pull: worker.start_push_pull(step, 1, 0.0, from, to, payloads); break;
+          case RequestKind::push_pull: worker.start_push_pull({step, 1, 0.0}, from, to, payloads); break;
           default: worker.start_rows(step, payloads);
         }
         worker.wait();

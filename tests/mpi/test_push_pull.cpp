@@ -74,7 +74,7 @@ TEST(PushPull, SumsOfAllWorkersAreExact) {
           for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(job.index(), i);
           std::vector<float> parameters(floats, padding);
           for (int step = 1; step <= 4; ++step) {
-            worker.start_push_pull(step, 3, 0.0, gradients, parameters);
+            worker.start_push_pull({step, 3, 0.0}, gradients, parameters);
             worker.wait();
 
             std::vector<float> expected(floats, padding);
@@ -144,7 +144,7 @@ TEST(PushPull, SumsOfPartsAreExact) {
           for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(job.index(), i);
           for (int step = 1; step <= 4; ++step) {
             std::vector<float> parameters(floats, padding);
-            worker.start_push_pull(step, 3, 0.0, gradients, parameters);
+            worker.start_push_pull({step, 3, 0.0}, gradients, parameters);
             worker.wait();
 
             std::vector<float> expected(floats, padding);
@@ -194,7 +194,7 @@ TEST(PushPull, AWorkersRequestsComeInItsOrder) {
           if (step % 3 == 2) {
             worker.start_pull(step, parameters);
           } else {
-            worker.start_push_pull(step, 1, 0.0, gradients, parameters);
+            worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
           }
           worker.wait();
           if (step % 3 == 2) {
@@ -224,7 +224,7 @@ TEST(PushPull, AStoppedWorkerDelaysNoOther) {
       std::vector<float> gradients(floats, 1.0F);
       std::vector<float> parameters(floats);
       if (job.index() == 0) {
-        worker.start_push_pull(0, 1, 0.0, gradients, parameters);
+        worker.start_push_pull({0, 1, 0.0}, gradients, parameters);
         for (int other = 1; other < job.workers(); ++other)
           wait_for_file(meeting + "/done" + std::to_string(other));
         worker.wait();
@@ -232,7 +232,7 @@ TEST(PushPull, AStoppedWorkerDelaysNoOther) {
       }
       // The servers must not wait for worker 0's values, nor for it to take its answer.
       for (int step = 0; step < 20; ++step) {
-        worker.start_push_pull(step, 1, 0.0, gradients, parameters);
+        worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
         worker.wait();
         EXPECT_GE(parameters[0], static_cast<float>(step + 1));
       }
@@ -266,7 +266,7 @@ TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
       std::vector<float> arena(10'000);
       std::int64_t after_first = 0;
       for (int step = 0; step < 10; ++step) {
-        worker.start_push_pull(step, 1, 0.0, arena, arena);
+        worker.start_push_pull({step, 1, 0.0}, arena, arena);
         worker.wait();
         job.same_role().barrier();
         if (step == 0) after_first = test::allocations_of_this_thread();
@@ -306,7 +306,7 @@ TEST(PushPull, WorkersReadSharedValuesInPlace) {
     for (std::size_t i = 0; i < floats; ++i) gradients[i] = gradient(0, i);
     std::vector<float> parameters(floats, padding);
     for (int step = 1; step <= 20; ++step) {
-      worker.start_push_pull(step, 1, 0.0, gradients, parameters);
+      worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
       worker.wait();
 
       for (const ServerShare& share : shares)

@@ -172,7 +172,7 @@ TEST(RowExchange, LookingMakesNoRowAndAddingNeedsNoRule) {
   Values after(ones.size());
 
   // No row is there, so that nothing is added.
-  rows.peek(1, keys, before);
+  rows.pull_without_insert(1, keys, before);
   rows.add(1, keys, ones);
   exchange();
   rows.pull(1, keys, after);

@@ -22,7 +22,7 @@ const std::vector<std::size_t> widths = {1, 8, 3};
 RowRequest sample_request(mpi::Wire wire = mpi::Wire::float32) {
   RowRequest request(wire);
   for (const auto operation :
-       {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::peek}) {
+       {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::pull_without_insert}) {
     const std::size_t table = static_cast<std::size_t>(operation) % 3;
     const RowRequest::Room room = request.add_section(table, operation, 5, widths[table]);
     for (std::size_t i = 0; i < room.keys.size(); ++i) room.keys[i] = 100 * table + i;
@@ -39,7 +39,7 @@ void expect_read_as_written(mpi::Wire wire) {
   RowRequestReader reader(request.bytes(), widths, wire);
 
   for (const auto operation :
-       {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::peek}) {
+       {RowOperation::push, RowOperation::pull, RowOperation::add, RowOperation::pull_without_insert}) {
     const auto section = reader.next();
     const std::size_t table = static_cast<std::size_t>(operation) % 3;
     ASSERT_TRUE(section);

@@ -93,7 +93,7 @@ TEST(SparseTable, LookingMakesNoRow) {
   pushed(table, {1}, {1, 1, 1});
   Values rows(9);
 
-  table.peek(Keys{9, 1, 2}, rows);
+  table.pull_without_insert(Keys{9, 1, 2}, rows);
 
   EXPECT_EQ(table.rows(), 2U);
   const Values begun = pulled(other, {9, 1, 2});

@@ -92,23 +92,23 @@ TEST(AgreeByHost, NamesTheHostsThatFailAlone) {
 }
 
 /// What one of these ranks plans on the host that all are on.
-AllReducePlan plan_of(const mpi::Communicator& world, AllReduceKind kind) {
-  return plan_all_reduce({.all_reduce = kind}, {.places = mpi::find_topology(world)});
+AllReducePlan plan_of(const mpi::Communicator& world, const char* word) {
+  return plan_all_reduce({.all_reduce = choice<AllReduceWord>(word)}, {.places = mpi::find_topology(world)});
 }
 
 constexpr std::size_t terabytes = std::size_t{1} << 40;
 
 TEST(SharedMemoryRoom, IsNotWantedByAutoWhereItIsMissing) {
   const auto world = mpi::Communicator::world();
-  AllReducePlan plan = plan_of(world, AllReduceKind::automatic);
-  const std::vector<AllReduceKind> all = plan.candidates;
+  AllReducePlan plan = plan_of(world, "auto");
+  const auto all = plan.candidates;
 
   fit_to_shared_memory(plan, true, 1000, world);
   EXPECT_EQ(plan.candidates, all);
   EXPECT_EQ(plan.left_out, "");
 
   fit_to_shared_memory(plan, true, terabytes, world);
-  EXPECT_EQ(plan.candidates, std::vector{AllReduceKind::mpi});
+  EXPECT_EQ(plan.candidates, std::vector{&mpi::all_reduce_kind("mpi")});
   EXPECT_FALSE(plan.window);
   const std::string ranks = std::to_string(world.size()) + " ranks on " + mpi::host_name();
   EXPECT_EQ(plan.left_out.find("strategy.all_reduce = \"auto\" does without \"shared-memory\": the " + ranks),
@@ -119,7 +119,7 @@ TEST(SharedMemoryRoom, IsNotWantedByAutoWhereItIsMissing) {
 // As with groups of which some are one rank, which shares its memory with none.
 TEST(SharedMemoryRoom, MissingForOneRankIsToldByAll) {
   const auto world = mpi::Communicator::world();
-  AllReducePlan plan = plan_of(world, world.rank() == 1 ? AllReduceKind::shared_memory : AllReduceKind::mpi);
+  AllReducePlan plan = plan_of(world, world.rank() == 1 ? "shared-memory" : "mpi");
 
   const std::string told = failure_of([&] { fit_to_shared_memory(plan, false, terabytes, world); });
 

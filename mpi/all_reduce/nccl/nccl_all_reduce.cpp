@@ -127,7 +127,6 @@ class NcclAllReduce final : public NcclQueue {
   NcclAllReduce(const Communicator& group, NativeStream compute)
       : NcclQueue(compute), communicator_(group, compute.ordinal) {}
 
-  std::string_view name() const override { return "nccl"; }
   int ranks() const override { return communicator_.size(); }
   std::string failure() const override { return communicator_.failure(); }
   std::size_t sent_bytes(std::size_t count) const override {
@@ -155,7 +154,6 @@ class NcclHierarchical final : public NcclQueue {
         inside_(group, compute.ordinal),
         across_(same_place(world, group), compute.ordinal) {}
 
-  std::string_view name() const override { return "nccl-hierarchical"; }
   int ranks() const override { return ranks_; }
   std::size_t sent_bytes(std::size_t count) const override {
     const auto groups = static_cast<std::size_t>(across_.size());
@@ -202,7 +200,6 @@ class NcclOverMpi final : public Collectives {
     same_place_ = same.all_gather(std::span(&own, 1));
   }
 
-  std::string_view name() const override { return "nccl-mpi"; }
   int ranks() const override { return ranks_; }
 
   void ready(DeviceSpan<const float> /*data*/) override {

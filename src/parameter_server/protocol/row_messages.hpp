@@ -18,10 +18,10 @@ namespace flotilla {
 // memory.
 
 enum class RowOperation : std::uint32_t {
-  pull,  ///< Returns rows; missing ones are created.
-  peek,  ///< Returns rows; missing ones have their initial values and are not created.
-  push,  ///< Sends gradients.
-  add    ///< Sends differences that are added to rows.
+  pull,                 ///< Returns rows; missing ones are created.
+  pull_without_insert,  ///< Returns rows; missing ones have their initial values and are not created.
+  push,                 ///< Sends gradients.
+  add                   ///< Sends differences that are added to rows.
 };
 
 inline bool has_values(RowOperation operation) {

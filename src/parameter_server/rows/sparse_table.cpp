@@ -207,7 +207,7 @@ void SparseTable::pull(std::span<const std::uint64_t> keys, std::span<float> row
   }
 }
 
-void SparseTable::peek(std::span<const std::uint64_t> keys, std::span<float> rows) const {
+void SparseTable::pull_without_insert(std::span<const std::uint64_t> keys, std::span<float> rows) const {
   const std::size_t width = spec_.width;
   require(rows.size() == keys.size() * width, "room for ", rows.size(), " values of ", keys.size(), " rows");
   for (Search search(*this, keys); search.next();) {

@@ -113,7 +113,7 @@ class SparseTable {
   /// rows ← the rows of the keys; missing rows are created. (keys, width)
   void pull(std::span<const std::uint64_t> keys, std::span<float> rows);
   /// rows ← the rows of the keys, without adding any: a missing row is given its initial value. (keys, width)
-  void peek(std::span<const std::uint64_t> keys, std::span<float> rows) const;
+  void pull_without_insert(std::span<const std::uint64_t> keys, std::span<float> rows) const;
 
   /// One step of the rule. Gradients of one row are added first, part after part, each in its order.
   /// @param step of the table: 1, 2, …

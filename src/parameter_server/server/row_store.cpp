@@ -70,7 +70,7 @@ void RowTables::answer(std::span<const std::byte> request, std::span<std::byte> 
     if (section->operation == RowOperation::pull) {
       tables_[section->table].pull(section->keys, rows);
     } else {
-      tables_[section->table].peek(section->keys, rows);
+      tables_[section->table].pull_without_insert(section->keys, rows);
     }
     if (!is_float) mpi::encode(wire_, rows, reply.data() + written);
     written += bytes;

@@ -30,7 +30,7 @@ class RowTables {
   /// @param step as in SparseTable::push
   PushCounts apply(std::span<const std::span<const std::byte>> requests, float learning_rate,
                    float gradient_scale, std::int64_t step);
-  /// Writes the rows that a request pulls or peeks at into `reply`, whose size must be theirs.
+  /// Writes the rows that a request pulls into `reply`, whose size must be theirs.
   void answer(std::span<const std::byte> request, std::span<std::byte> reply);
 
  private:

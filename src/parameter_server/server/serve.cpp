@@ -23,8 +23,8 @@ namespace flotilla {
 
 namespace {
 
-/// Executes the commands of a worker to this server (save_messages.hpp). Errors are part of the reply and are
-/// not thrown.
+/// Executes the commands of a worker to this server (control_messages.hpp). Errors are part of the reply and
+/// are not thrown.
 class CommandHandler {
  public:
   CommandHandler(RowStore& rows, mpi::PushPullServer& requests) : rows_(rows), requests_(requests) {}
@@ -105,7 +105,7 @@ int serve(const mpi::RoleCommunicators& roles, const Config& config, const std::
         on_host, Precision::float32, places[static_cast<std::size_t>(roles.all().rank())], 0, false);
     mpi::PushPullServer requests(roles.all(), workers, share.values(), wires_of(config),
                                  {.copies = config.server()->mode != ServerMode::sync, .parts = true});
-    Shard shard(*device, servers_optimizer(config), plan, placement, index, share,
+    Shard shard(*device, servers_optimizer(config), {plan, placement, index, share},
                 room_for(share, requests.shared_values(), *device));
     RowStore rows(config);
     const auto make_mode = config.server()->mode == ServerMode::sync ? make_sync_updates : make_async_updates;

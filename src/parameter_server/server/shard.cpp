@@ -12,8 +12,8 @@ namespace flotilla {
 namespace {
 
 /// Where a server's blocks lie in its share, each with the name of its tensor.
-ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int server,
-                          const mpi::ServerShare& share) {
+ArenaLayout packed_layout(const ShardPlan& of) {
+  const auto& [plan, placement, server, share] = of;
   ArenaLayout layout;
   std::size_t packed = 0;  // Floats of the runs before this one
   auto run = share.runs.begin();
@@ -30,19 +30,18 @@ ArenaLayout packed_layout(const ServePlan& plan, const Placement& placement, int
 
 }  // namespace
 
-Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan,
-             const Placement& placement, int server, const mpi::ServerShare& share, Storage values)
+Shard::Shard(Device& device, const OptimizerConfig& optimizer, const ShardPlan& of, Storage values)
     : device_(device),
-      share_(share),
-      leading_(server == 0 ? static_cast<std::size_t>(plan.leading) : 0),
-      tensors_(plan.layout.slices().size()),
+      share_(of.share),
+      leading_(of.server == 0 ? static_cast<std::size_t>(of.plan.leading) : 0),
+      tensors_(of.plan.layout.slices().size()),
       values_(std::move(values)),
-      optimizer_(make_optimizer(optimizer, packed_layout(plan, placement, server, share), device)),
+      optimizer_(make_optimizer(optimizer, packed_layout(of), device)),
       slots_(optimizer_->slots()) {
-  require(device.info().shares_host_memory && values_.size() == share.values(),
+  require(device.info().shares_host_memory && values_.size() == share_.values(),
           "a server's values must lie in host memory, all of them");
-  for (const Block& block : placement.blocks())
-    if (block.server == server) tensors_of_blocks_.push_back(block.tensor);
+  for (const Block& block : of.placement.blocks())
+    if (block.server == of.server) tensors_of_blocks_.push_back(block.tensor);
 }
 
 DeviceSpan<float> Shard::statistics() {

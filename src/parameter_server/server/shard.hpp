@@ -12,14 +12,20 @@
 
 namespace flotilla {
 
+/// What one server owns.
+struct ShardPlan {
+  const ServePlan& plan;
+  const Placement& placement;
+  int server = 0;
+  mpi::ServerShare share{};  ///< Of this server, from shares_of()
+};
+
 /// One server's part of the parameters (on server 0 after the header and statistics), packed in the order of
 /// the arena, with the optimizer's slots.
 class Shard {
  public:
-  /// @param share of this server, from shares_of()
   /// @param values zeroed host memory for them
-  Shard(Device& device, const OptimizerConfig& optimizer, const ServePlan& plan, const Placement& placement,
-        int server, const mpi::ServerShare& share, Storage values);
+  Shard(Device& device, const OptimizerConfig& optimizer, const ShardPlan& of, Storage values);
 
   std::size_t size() const { return values_.size(); }  ///< Floats; of each array, too.
   /// Floats before the parameters: 0 but for server 0.

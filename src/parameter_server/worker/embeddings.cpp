@@ -84,7 +84,7 @@ void Embeddings::fetch(RowOperation operation, std::span<const std::uint64_t> ke
   if (operation == RowOperation::pull) {
     pulls_.pull(table, keys, rows);
   } else {
-    pulls_.peek(table, keys, rows);
+    pulls_.pull_without_insert(table, keys, rows);
   }
   mpi::PushPullWorker& servers = parts_.servers.connection();
   servers.start_rows(step, pulls_.payloads());
@@ -122,7 +122,7 @@ std::span<float> Embeddings::features(const Batch& batch, std::int64_t step) {
 
 std::span<float> Embeddings::evaluate(const Batch& batch, std::int64_t step) {
   validation_.find(batch);
-  fetch(RowOperation::peek, validation_.keys(), validation_.rows(), step);
+  fetch(RowOperation::pull_without_insert, validation_.keys(), validation_.rows(), step);
   return validation_.forward(batch);
 }
 
@@ -140,7 +140,7 @@ void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradien
   if (!local_) exchange_.push(table, training_.keys(), gradients());
 }
 
-void Embeddings::look_ahead(const Batch& next) {
+void Embeddings::prefetch_rows(const Batch& next) {
   training_.find(next);
   exchange_.pull(table, training_.keys(), training_.rows());
   coming_ = true;

@@ -65,7 +65,7 @@ class Embeddings {
   LocalRows* local() { return local_ ? &*local_ : nullptr; }    ///< With a rule; else null
 
   /// The network's input for a batch of training, valid until the next one. Pulls the rows unless they came
-  /// with the last exchange (see look_ahead).
+  /// with the last exchange (see prefetch_rows).
   std::span<float> features(const Batch& batch, std::int64_t step);
   /// The network's input for a batch of evaluation, valid until the next one. Missing rows have their initial
   /// values and are not created.
@@ -78,7 +78,7 @@ class Embeddings {
   bool gradients_are_finite() const { return finite_; }
   /// Pulls the rows of this batch with the next exchange, after the push. It must be the batch of the next
   /// features().
-  void look_ahead(const Batch& next);
+  void prefetch_rows(const Batch& next);
 
   /// With a rule: one step of the rows of the last add_gradient(). @param step as in LocalRows::train
   void train(double learning_rate, std::int64_t step);

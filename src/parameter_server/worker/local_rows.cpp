@@ -21,10 +21,7 @@ std::size_t arrays_of(const RowRule& rule) {
 }  // namespace
 
 LocalRows::LocalRows(std::size_t width, const RowRule& rule)
-    : width_(width),
-      rule_(rule),
-      pulled_at_(width * (arrays_of(rule) - 1)),
-      slabs_(width * arrays_of(rule)) {}
+    : width_(width), rule_(rule), slabs_(width * arrays_of(rule)) {}
 
 std::uint32_t LocalRows::find_or_add(std::uint64_t key) {
   const RowIndex::Found found = index_.find_or_add(key, RowIndex::hash(key), slabs_.size());

@@ -14,7 +14,7 @@
 
 namespace flotilla {
 
-/// The rows of an embedding table that a worker trains itself (server.mode = "geo"), by the rule of geo.hpp:
+/// The rows of an embedding table that a worker trains itself (server.mode = "geo"), by the rule of geo.cpp:
 /// all that it has used so far, each with its optimizer state and the servers' values at its last pull.
 ///
 /// Between two pushes a row is pulled before its first use, unless it was pulled with the last push, so that
@@ -66,12 +66,12 @@ class LocalRows {
 
  private:
   std::uint32_t find_or_add(std::uint64_t key);
-  float* pulled_of(float* row) const { return row + pulled_at_; }
+  /// The servers' values, which are the last of a row.
+  float* pulled_of(float* row) const { return row + slabs_.row_floats() - width_; }
   void follow_row(std::uint32_t number, const float* pulled);
 
   std::size_t width_;
   RowRule rule_;
-  std::size_t pulled_at_;  ///< Offset in a row of the servers' values, floats
   RowIndex index_;
   RowSlabs slabs_;
   /// By row: 2 · period once it was pulled in that period, 1 more once it was trained.

@@ -28,8 +28,8 @@ void RowExchange::begin() {
   wanted_owners_.clear();
 }
 
-void RowExchange::deal(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-                       std::span<const float> values, Owners& owners) {
+void RowExchange::partition(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                            std::span<const float> values, Owners& owners) {
   const std::size_t width = widths_.at(table);
   const std::size_t first = owners.size();
   owners.resize(first + keys.size());
@@ -56,36 +56,37 @@ void RowExchange::deal(RowOperation operation, std::size_t table, std::span<cons
   }
 }
 
-void RowExchange::send(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-                       std::span<const float> values) {
+void RowExchange::enqueue_push(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                               std::span<const float> values) {
   require(values.size() == keys.size() * widths_.at(table), values.size(), " values for ", keys.size(),
           " rows of table ", table);
   sent_owners_.clear();
-  deal(operation, table, keys, values, sent_owners_);
+  partition(operation, table, keys, values, sent_owners_);
 }
 
-void RowExchange::want(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-                       std::span<float> rows) {
+void RowExchange::enqueue_pull(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                               std::span<float> rows) {
   const std::size_t width = widths_.at(table);
   require(rows.size() == keys.size() * width, "room for ", rows.size(), " values of ", keys.size(),
           " rows of table ", table);
-  deal(operation, table, keys, {}, wanted_owners_);
+  partition(operation, table, keys, {}, wanted_owners_);
   for (Server& server : servers_) server.expected += server.rows * width * mpi::bytes_per_value(wire_);
   wanted_.push_back({.width = width, .rows = rows});
 }
 
 void RowExchange::pull(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows) {
-  want(RowOperation::pull, table, keys, rows);
+  enqueue_pull(RowOperation::pull, table, keys, rows);
 }
-void RowExchange::peek(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows) {
-  want(RowOperation::peek, table, keys, rows);
+void RowExchange::pull_without_insert(std::size_t table, std::span<const std::uint64_t> keys,
+                                      std::span<float> rows) {
+  enqueue_pull(RowOperation::pull_without_insert, table, keys, rows);
 }
 void RowExchange::push(std::size_t table, std::span<const std::uint64_t> keys,
                        std::span<const float> gradients) {
-  send(RowOperation::push, table, keys, gradients);
+  enqueue_push(RowOperation::push, table, keys, gradients);
 }
 void RowExchange::add(std::size_t table, std::span<const std::uint64_t> keys, std::span<const float> deltas) {
-  send(RowOperation::add, table, keys, deltas);
+  enqueue_push(RowOperation::add, table, keys, deltas);
 }
 
 std::span<const mpi::Payload> RowExchange::payloads() {

@@ -16,7 +16,7 @@ namespace flotilla {
 /// or by themselves:
 ///
 ///     rows.begin(); rows.push(0, keys, gradients); rows.pull(0, next_keys, next_rows);
-///     worker.start_push_pull(step, 1, rate, from, to, rows.payloads()); worker.wait();
+///     worker.start_push_pull({step, 1, rate}, from, to, rows.payloads()); worker.wait();
 ///     rows.finish();
 ///
 /// A request's pushes precede its pulls on the servers, whatever their order here. Allocates only for
@@ -31,7 +31,7 @@ class RowExchange {
   /// @param keys may repeat, may be empty
   /// @param rows (keys, width), filled by finish(); keys and rows must stay valid until then
   void pull(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
-  void peek(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
+  void pull_without_insert(std::size_t table, std::span<const std::uint64_t> keys, std::span<float> rows);
   /// @param gradients (keys, width), copied
   void push(std::size_t table, std::span<const std::uint64_t> keys, std::span<const float> gradients);
   void add(std::size_t table, std::span<const std::uint64_t> keys, std::span<const float> deltas);
@@ -39,7 +39,7 @@ class RowExchange {
   /// One for each server, valid until begin().
   /// @throws UserError if one is larger than a message may be
   std::span<const mpi::Payload> payloads();
-  void finish();  ///< After the exchange: copies rows to the buffers of pull() and peek().
+  void finish();  ///< After the exchange: copies rows to the buffers of the pulls.
 
  private:
   struct Server {
@@ -58,12 +58,12 @@ class RowExchange {
   using Owners = std::vector<std::uint16_t>;  ///< The server of each key
 
   /// Adds a section to the requests of all servers that have rows of it; their servers to `owners`.
-  void deal(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-            std::span<const float> values, Owners& owners);
-  void send(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-            std::span<const float> values);
-  void want(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
-            std::span<float> rows);
+  void partition(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                 std::span<const float> values, Owners& owners);
+  void enqueue_push(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                    std::span<const float> values);
+  void enqueue_pull(RowOperation operation, std::size_t table, std::span<const std::uint64_t> keys,
+                    std::span<float> rows);
 
   std::vector<std::size_t> widths_;
   mpi::Wire wire_;

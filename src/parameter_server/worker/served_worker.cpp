@@ -52,7 +52,7 @@ std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what) {
   const std::int64_t sent_before = servers.sent_bytes();
   const auto payloads =
       worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
-  servers.start_push_pull(what.step, static_cast<int>(what.batches), what.learning_rate,
+  servers.start_push_pull({what.step, static_cast<int>(what.batches), what.learning_rate},
                           worker.push_staging.read(what.from), worker.pull_staging.map_for_writing(what.to),
                           payloads);
   servers.wait();

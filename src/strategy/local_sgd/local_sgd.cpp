@@ -311,7 +311,7 @@ StrategyDescription LocalSgd::description() const {
   const Reduction& averaging = parts_.averaging;
   const bool statistics = averages_statistics() && !parts_.model.statistics.empty();
   StrategyDescription text{
-      .transport = std::string(averaging.first().name()),
+      .transport = std::string(averaging.kind->word),
       .lines = {cat("strategy     ", parts_.config.kind(), ", ", describe_period(parts_.config)),
                 cat("averaging    ", averaging.description, " of parameters",
                     statistics ? " and statistics" : "")}};

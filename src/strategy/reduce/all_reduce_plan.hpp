@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/core/shared_memory.hpp"
 #include "mpi/core/topology.hpp"
@@ -16,18 +17,12 @@
 
 namespace flotilla {
 
-/// The possible all-reduces of a run: a function of the deck, the places of its workers and an earlier
-/// choice.
-struct AllReducePlan {
-  std::vector<AllReduceKind>
-      candidates;           ///< The deck's algorithm, or those that "auto" measures, the likeliest first
-  std::vector<int> groups;  ///< For hierarchical algorithms: the group of each rank
-  bool groups_in_memory = false;  ///< Inside a group through shared memory
-  bool staged = false;            ///< Through a mirror in the host's memory (reduced_array.hpp)
-  bool window = false;            ///< The array, or its mirror, must lie in shared memory of the host's ranks
-  mpi::Wire wire = mpi::Wire::float32;
-  mpi::SumOrder order = mpi::SumOrder::any;
-  int communicators = 1;
+/// The possible all-reduces of a run, at their site: a function of the deck, the places of its workers and an
+/// earlier choice.
+struct AllReducePlan : mpi::AllReduceSite {
+  std::vector<const mpi::AllReduceKind*> candidates{};  ///< The deck's, or those that "auto" measures
+  bool staged = false;     ///< Through a mirror in the host's memory (ReducedArray)
+  bool window = false;     ///< The array, or its mirror, must lie in shared memory of the host's ranks
   std::string left_out{};  ///< Algorithms that lack shared memory, and why; empty: none
 };
 
@@ -38,7 +33,7 @@ struct AllReduceNeeds {
   std::size_t buckets = 1;
   std::string saved{};                       ///< The choice in a checkpoint; empty: none
   mpi::SumOrder order = mpi::SumOrder::any;  ///< The tree where bits must not depend on the number of workers
-  /// Why the workers cannot use NCCL (src/job/devices.hpp); empty: they can
+  /// AllReduceSite::no_nccl (src/job/devices.hpp)
   std::string no_nccl = "needs device.kind = \"cuda\"";
   std::int64_t communicators = 1;
 };
@@ -56,6 +51,7 @@ void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count
 
 /// The all-reduce of a run.
 struct Reduction {
+  const mpi::AllReduceKind* kind = nullptr;
   std::vector<std::unique_ptr<mpi::Collectives>> lanes;  ///< One per communicator
   /// All-reduce in float32 for counts, sums and statistics, which a half wire would round; null: they are in
   /// the last bucket.

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/precision.hpp"
+
+namespace flotilla {
+class Storage;
+struct NativeStream;
+}  // namespace flotilla
+
+namespace flotilla::mpi {
+
+class Collectives;
+class Communicator;
+class SharedStorage;
+struct Place;
+
+/// The order of additions. `tree`: as in sum_arrays.hpp, over the ranks; `any` may depend on the number of
+/// ranks and the size of the array.
+enum class SumOrder { any, tree };
+
+/// The workers of a run and their all-reduce, as far as an algorithm depends on them: equal on every rank.
+struct AllReduceSite {
+  int ranks = 1;
+  int hosts = 1;
+  std::vector<int> groups{};            ///< The group of each rank, numbered from 0
+  bool groups_in_memory = false;        ///< No group has ranks of two hosts
+  Precision wire = Precision::float32;  ///< Of values between processes
+  SumOrder order = SumOrder::any;
+  int communicators = 1;  ///< All-reduces at a time
+  std::string no_nccl{};  ///< Why the ranks cannot use NCCL: "needs …"; empty: they can
+
+  int group_count() const;
+};
+
+/// A site with the ranks of `places`. @param ranks_per_group 0: a group per host
+/// @throws UserError if the ranks cannot form such groups
+AllReduceSite find_site(const std::vector<Place>& places, int ranks_per_group);
+
+/// What an all-reduce is made of. An algorithm uses some of it.
+struct AllReduceParts {
+  const AllReduceSite& site;
+  const Communicator& world;
+  const Communicator& host;  ///< The ranks of this host
+  Precision wire = Precision::float32;
+  SharedStorage* window = nullptr;                      ///< Holds the arrays where needs_window(); else null
+  std::size_t most = 0;                                 ///< Floats that are summed at once
+  const NativeStream* stream = nullptr;                 ///< Of the GPU that holds the arrays
+  std::function<Storage(std::size_t floats)> pinned{};  ///< Host memory that copies to the GPU are fast with
+};
+
+enum class SumsIn { gpus, one_host, any_host };  ///< The memory in which an algorithm sums
+enum class Groups { none, of_any_size, of_equal_size };
+enum class KeepsTree { always, in_subtrees, never };  ///< Whether it can add in SumOrder::tree
+
+/// An all-reduce that strategy.all_reduce names: all that is known of it. A new one is a class behind
+/// Collectives with its function `make`, which is declared and listed here.
+struct AllReduceKind {
+  std::string_view word;
+  std::string_view help;  ///< How it adds
+  SumsIn memory = SumsIn::any_host;
+  Groups groups = Groups::none;  ///< Adds inside groups first, then across them
+  KeepsTree tree = KeepsTree::never;
+  bool half_wire = false;  ///< Values travel as AllReduceSite::wire; else as float32
+  bool several_communicators = true;
+  /// Whether "auto" measures it where it is possible. Null: never
+  bool (*worth_measuring)(const AllReduceSite& site) = nullptr;
+  /// Collective over parts.world.
+  std::unique_ptr<Collectives> (*make)(const AllReduceParts& parts) = nullptr;
+
+  bool on_gpus() const { return memory == SumsIn::gpus; }
+};
+
+std::unique_ptr<Collectives> make_nccl(const AllReduceParts& parts);
+std::unique_ptr<Collectives> make_nccl_hierarchical(const AllReduceParts& parts);
+std::unique_ptr<Collectives> make_nccl_over_mpi(const AllReduceParts& parts);
+std::unique_ptr<Collectives> make_shared_memory(const AllReduceParts& parts);
+std::unique_ptr<Collectives> make_hierarchical(const AllReduceParts& parts);
+std::unique_ptr<Collectives> make_mpi(const AllReduceParts& parts);
+
+/// Every all-reduce. "auto" compares those that sum in the same memory, the first memory of this list that
+/// has any.
+inline constexpr std::array all_reduce_kinds = {
+    AllReduceKind{.word = "nccl",
+                  .help = "by NCCL in the memory of GPUs, one for each rank",
+                  .memory = SumsIn::gpus,
+                  .worth_measuring =
+                      [](const AllReduceSite& site) {
+                        return site.ranks > 1 && (site.wire == Precision::float32 || site.hosts == 1);
+                      },
+                  .make = make_nccl},
+    AllReduceKind{.word = "nccl-hierarchical",
+                  .help = "by NCCL inside the groups, then across them",
+                  .memory = SumsIn::gpus,
+                  .groups = Groups::of_equal_size,
+                  .worth_measuring =
+                      [](const AllReduceSite& site) {
+                        return site.group_count() > 1 && site.group_count() < site.ranks &&
+                               (site.wire == Precision::float32 || site.hosts == 1);
+                      },
+                  .make = make_nccl_hierarchical},
+    AllReduceKind{.word = "nccl-mpi",
+                  .help = "by NCCL inside the groups and MPI across them",
+                  .memory = SumsIn::gpus,
+                  .groups = Groups::of_equal_size,
+                  .half_wire = true,
+                  .several_communicators = false,
+                  .worth_measuring =
+                      [](const AllReduceSite& site) {
+                        return site.group_count() > 1 && site.wire != Precision::float32 && site.hosts > 1;
+                      },
+                  .make = make_nccl_over_mpi},
+    // Nothing came near it where it is possible, and a choice by measurement would let bits differ from run
+    // to run.
+    AllReduceKind{.word = "shared-memory",
+                  .help = "in memory that the ranks of one host share",
+                  .memory = SumsIn::one_host,
+                  .tree = KeepsTree::always,
+                  .worth_measuring = [](const AllReduceSite& site) { return site.ranks > 1; },
+                  .make = make_shared_memory},
+    AllReduceKind{.word = "hierarchical",
+                  .help = "inside the groups, then across them",
+                  .groups = Groups::of_any_size,
+                  .tree = KeepsTree::in_subtrees,
+                  .half_wire = true,
+                  .worth_measuring =
+                      [](const AllReduceSite& site) {
+                        return site.group_count() > 1 && site.group_count() < site.ranks;
+                      },
+                  .make = make_hierarchical},
+    AllReduceKind{.word = "mpi",
+                  .help = "MPI_Allreduce, or from each rank straight to the owners of slices",
+                  .tree = KeepsTree::always,
+                  .half_wire = true,
+                  .worth_measuring = [](const AllReduceSite& /*site*/) { return true; },
+                  .make = make_mpi},
+};
+
+/// A value of strategy.all_reduce: "auto", or 1 + the index of a kind.
+enum class AllReduceWord : std::uint8_t { automatic };
+
+/// "auto" and the words of all kinds.
+inline constexpr auto all_reduce_words = [] {
+  std::array<std::string_view, all_reduce_kinds.size() + 1> words{"auto"};
+  for (std::size_t i = 0; i < all_reduce_kinds.size(); ++i) words[i + 1] = all_reduce_kinds[i].word;
+  return words;
+}();
+
+/// The kind of that word, which must be one.
+constexpr const AllReduceKind& all_reduce_kind(std::string_view word) {
+  std::size_t i = 0;
+  while (all_reduce_kinds.at(i).word != word) ++i;
+  return all_reduce_kinds[i];
+}
+
+/// Null: "auto".
+constexpr const AllReduceKind* kind_of(AllReduceWord word) {
+  return word == AllReduceWord::automatic ? nullptr : &all_reduce_kinds[static_cast<std::size_t>(word) - 1];
+}
+constexpr AllReduceWord word_of(const AllReduceKind& kind) {
+  return static_cast<AllReduceWord>(&kind - all_reduce_kinds.data() + 1);
+}
+
+/// Why the kind cannot sum there, naming strategy.all_reduce and a remedy; empty: it can.
+std::string why_not(const AllReduceKind& kind, const AllReduceSite& site);
+
+/// Whether the arrays must lie in memory that the ranks of a host share.
+bool needs_window(const AllReduceKind& kind, const AllReduceSite& site);
+
+/// The kinds that "auto" compares, at least one, the likeliest first.
+std::vector<const AllReduceKind*> worth_measuring(const AllReduceSite& site);
+
+/// The kinds that a benchmark compares: all that are possible, those in groups where there are several.
+std::vector<const AllReduceKind*> possible_all_reduces(const AllReduceSite& site);
+
+/// "hierarchical in 2 groups, float16"
+std::string describe(const AllReduceKind& kind, const AllReduceSite& site);
+
+}  // namespace flotilla::mpi
