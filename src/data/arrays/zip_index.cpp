@@ -25,7 +25,7 @@ constexpr std::int64_t local_bytes = 30;
 constexpr std::int64_t most_comment = 65535;
 constexpr std::int64_t most_directory = std::int64_t{1} << 28;
 constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number stands in the extra field of ZIP64
-constexpr std::size_t block = 1 << 18;
+constexpr std::size_t zip_buffer_bytes = 1 << 18;
 
 /// Bytes of an archive, as little-endian numbers.
 class Record {
@@ -161,10 +161,11 @@ std::vector<ZipMember> zip_members(const File& archive) {
 }
 
 void check_stored(const File& archive, const ZipMember& member) {
-  std::vector<std::byte> bytes(block);
+  std::vector<std::byte> bytes(zip_buffer_bytes);
   uLong sum = crc32(0, nullptr, 0);
   for (std::int64_t taken = 0; taken < member.stored;) {
-    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(block, member.stored - taken));
+    const auto count =
+        static_cast<std::size_t>(std::min<std::int64_t>(zip_buffer_bytes, member.stored - taken));
     archive.read(member.begin + taken, std::span(bytes).first(count));
     sum = crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(count));
     taken += static_cast<std::int64_t>(count);
@@ -175,7 +176,7 @@ void check_stored(const File& archive, const ZipMember& member) {
 }
 
 MemberReader::MemberReader(const File& archive, ZipMember member)
-    : archive_(archive), member_(std::move(member)), in_(block), sum_(crc32(0, nullptr, 0)) {
+    : archive_(archive), member_(std::move(member)), in_(zip_buffer_bytes), sum_(crc32(0, nullptr, 0)) {
   const int code = inflateInit2(&stream_, -MAX_WBITS);
   if (code != Z_OK) throw LibraryError("inflateInit2", zError(code));
 }
@@ -189,13 +190,14 @@ std::size_t MemberReader::read(std::span<std::byte> to) {
   bool good = true;
   while (good && !ended_ && done < to.size()) {
     if (stream_.avail_in == 0) {
-      const auto count = static_cast<std::size_t>(std::min<std::int64_t>(block, member_.stored - taken_));
+      const auto count =
+          static_cast<std::size_t>(std::min<std::int64_t>(zip_buffer_bytes, member_.stored - taken_));
       archive_.read(member_.begin + taken_, std::span(in_).first(count));
       taken_ += static_cast<std::int64_t>(count);
       stream_.next_in = reinterpret_cast<Bytef*>(in_.data());
       stream_.avail_in = static_cast<uInt>(count);
     }
-    const std::span<std::byte> room = to.subspan(done, std::min(to.size() - done, block));
+    const std::span<std::byte> room = to.subspan(done, std::min(to.size() - done, zip_buffer_bytes));
     stream_.next_out = reinterpret_cast<Bytef*>(room.data());
     stream_.avail_out = static_cast<uInt>(room.size());
     const int state = inflate(&stream_, Z_NO_FLUSH);
@@ -218,7 +220,7 @@ File inflated_member(const File& archive, const ZipMember& member) {
                               cat("the inflated copy of '", archive.name(), "', ", shown(member.name)));
   if (member.bytes / 1032 <= member.stored) copy.reserve(member.bytes);  // deflate shrinks by 1032 at most
   MemberReader reader(archive, member);
-  std::vector<std::byte> out(block);
+  std::vector<std::byte> out(zip_buffer_bytes);
   while (const std::size_t got = reader.read(out)) copy.append(std::span(out).first(got));
   return copy;
 }
