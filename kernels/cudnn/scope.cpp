@@ -11,11 +11,12 @@ CudaScope::CudaScope(const DeviceSpec& spec)
       cudnn_(created<CudnnHandle>("cudnnCreate", cudnnCreate)),
       cublas_(created<CublasHandle>("cublasLtCreate", cublasLtCreate)),
       uploads_(memory_),
-      loops_(make_cuda_loops({stream(), spec.ordinal},
-                             [memory = memory_](std::size_t floats) { return memory.allocate(floats); })) {
+      graphs_(spec.graphs ? make_cuda_graphs(memory_, uploads_) : nullptr),
+      loops_(make_cuda_loops(
+          {stream(), spec.ordinal},
+          [memory = memory_](std::size_t floats) { return memory.allocate(floats); }, graphs_.get())) {
   check(cudnnSetStream(cudnn(), stream()), "cudnnSetStream");
-  if (spec.graphs) collector_ = make_cuda_graphs(memory_, uploads_, *loops_);
-  if (collector_) memory_.keep_back(&collector_->queue());
+  memory_.keep_back(graphs_.get());
 }
 
 CudaScope::~CudaScope() {

@@ -28,13 +28,13 @@ class CudaScope {
   cudaStream_t stream() const { return memory_.stream(); }
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
-  DeviceLoops& loops() const { return collector_ ? collector_->loops() : *loops_; }
+  DeviceLoops& loops() const { return *loops_; }
   /// Calls plan.method(arguments…), now or when the collected work is submitted. The plan has a
   /// GraphReleaseGuard.
   template <auto method, class Plan, class... Arguments>
   void hand_out(Plan& plan, const Arguments&... arguments) {
-    if (collector_) {
-      collector_->queue().add<method>(plan, arguments...);
+    if (graphs_) {
+      graphs_->add<method>(plan, arguments...);
     } else {
       (plan.*method)(arguments...);
     }
@@ -42,7 +42,7 @@ class CudaScope {
   void submit() const { memory_.stream(); }
   /// To be called before a plan is destroyed that collected work may call.
   void before_release() const noexcept {
-    if (collector_) collector_->queue().before_release();
+    if (graphs_) graphs_->before_release();
   }
 
   Precision precision() const { return spec_.precision; }
@@ -62,8 +62,8 @@ class CudaScope {
   CublasHandle cublas_;
   Storage workspace_;
   CudaUploads uploads_;
+  std::shared_ptr<WorkQueue> graphs_;  // null: work is done at once
   std::unique_ptr<DeviceLoops> loops_;
-  std::unique_ptr<WorkCollector> collector_;  // null: work is done at once
 };
 
 /// The last member of a plan that lists calls of itself: they are submitted before the plan is destroyed.

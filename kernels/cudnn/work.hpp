@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory_resource>
 #include <new>
 #include <tuple>
 #include <type_traits>
-
-#include "kernels/device_loops/device_loops.hpp"
+#include <utility>
 
 namespace flotilla {
 
@@ -52,6 +54,15 @@ class WorkQueue {
   void add(Object& object, const Arguments&... arguments) {
     put(Call<method, Object, Arguments...>{&object, std::tuple<Arguments...>(arguments...)});
   }
+  /// A number for the work added next: it is on the device when that work is done.
+  template <class T>
+  const T* number(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
+    const auto [host, device] = room_for((sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+    std::memcpy(host, &value, sizeof(T));
+    return reinterpret_cast<const T*>(device);
+  }
+  virtual void put(const Work& work) = 0;  ///< Adds a copy.
   /// Does what was added. @throws what that work throws
   virtual void submit() = 0;
   /// To be called before memory that work may use is freed: submits. An error is thrown by the next submit().
@@ -59,15 +70,8 @@ class WorkQueue {
   virtual bool recording() const = 0;  ///< Work is done to be repeated later: it must not ask for memory.
 
  private:
-  virtual void put(const Work& work) = 0;
-};
-
-/// A device's queue of work, and its own loops, which add their work to it.
-class WorkCollector {
- public:
-  virtual ~WorkCollector() = default;
-  virtual WorkQueue& queue() = 0;
-  virtual DeviceLoops& loops() = 0;
+  /// Room for so many words of numbers: on the host, and where they will be on the device.
+  virtual std::pair<std::uint64_t*, const std::uint64_t*> room_for(std::size_t words) = 0;
 };
 
 }  // namespace flotilla

@@ -5,7 +5,7 @@
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream, LoopMemory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream, LoopMemory, WorkQueue*) {
   throw UserError(
       "device.kind = \"cuda\" needs a Kokkos that was built with CUDA, and this program was built without: "
       "build Kokkos 4.7 or later with Kokkos_ENABLE_CUDA=ON (docs/gpu.md), and configure Flotilla with "

@@ -39,6 +39,7 @@ struct BiasActivation {
           store<V>(values, x, row * channels + column);
         });
   }
+  friend bool operator==(const BiasActivation&, const BiasActivation&) = default;
 };
 
 template <class Space, class T>
@@ -82,6 +83,7 @@ struct ActivationGradient {
           for (int v = 0; v < V; ++v) sums[v] += gradient[v];
         });
   }
+  friend bool operator==(const ActivationGradient&, const ActivationGradient&) = default;
 };
 
 struct StoreBiasGradient {
@@ -92,6 +94,7 @@ struct StoreBiasGradient {
     if (!wanted()) return;
     db[channel] = static_cast<float>(sum) + (accumulate ? db[channel] : 0.0F);
   }
+  friend bool operator==(const StoreBiasGradient&, const StoreBiasGradient&) = default;
 };
 
 /// `db` may be null.
@@ -115,6 +118,7 @@ struct Activate {
     for (int v = 0; v < V; ++v) values[v] = activation_value<DeviceMath>(f, values[v]);
     store<V>(values, y, first);
   }
+  friend bool operator==(const Activate&, const Activate&) = default;
 };
 
 template <class T>
@@ -132,6 +136,7 @@ struct ActivateBackward {
     for (int v = 0; v < V; ++v) gradient[v] *= activation_slope<DeviceMath>(f, arguments[v], values[v]);
     store<V>(gradient, dx, first);
   }
+  friend bool operator==(const ActivateBackward&, const ActivateBackward&) = default;
 };
 
 template <class T>
@@ -149,6 +154,7 @@ struct AddRelu {
     }
     store<V>(sums, y, first);
   }
+  friend bool operator==(const AddRelu&, const AddRelu&) = default;
 };
 
 template <class T>
@@ -163,6 +169,7 @@ struct AddReluBackward {
     for (int v = 0; v < V; ++v) gradient[v] = values[v] > 0.0F ? gradient[v] : 0.0F;
     store<V>(gradient, dx, first);
   }
+  friend bool operator==(const AddReluBackward&, const AddReluBackward&) = default;
 };
 
 /// flag[0] ← 1 where a value is NaN or infinite: many lanes may write the same.
@@ -177,6 +184,7 @@ struct FlagNotFinite {
     for (int v = 0; v < V; ++v) sum += values[v] * 0.0F;  // NaN of NaN and the infinities
     if (sum != 0.0F) flag[0] = 1.0F;
   }
+  friend bool operator==(const FlagNotFinite&, const FlagNotFinite&) = default;
 };
 
 }  // namespace flotilla::loops

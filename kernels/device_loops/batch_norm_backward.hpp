@@ -59,6 +59,7 @@ struct NormGradientSums {
           if constexpr (after == AfterNorm::add_relu) store(stored, dresidual, row * channels + column);
         });
   }
+  friend bool operator==(const NormGradientSums&, const NormGradientSums&) = default;
 };
 
 /// Stores the sums of a channel.
@@ -78,6 +79,7 @@ struct StoreNormSums {
     scale_gradient[channel] += of_scale;
     shift_gradient[channel] += of_shift;
   }
+  friend bool operator==(const StoreNormSums&, const StoreNormSums&) = default;
 };
 
 template <AfterNorm A>
@@ -148,6 +150,7 @@ struct NormBackwardData {
           store<V>(dz, dx, row * channels + column);
         });
   }
+  friend bool operator==(const NormBackwardData&, const NormBackwardData&) = default;
 };
 
 template <class Space, class T>

@@ -46,6 +46,7 @@ struct NormChannels {
     }
     return of;
   }
+  friend bool operator==(const NormChannels&, const NormChannels&) = default;
 };
 
 /// Sums of x − p and of its square, p the first row of the tile: they lose no digits where the mean is large.
@@ -76,6 +77,7 @@ struct PivotSums {
     square -= sum * mean;
     sum = x[tile_row * tiles.packs * V + channel].value() + mean;
   }
+  friend bool operator==(const PivotSums&, const PivotSums&) = default;
 };
 
 /// Joins the tiles' means and squares to mean and biased variance (Chan, Golub & LeVeque 1979), in double,
@@ -112,6 +114,7 @@ struct JoinStatistics {
     running_variance[channel] =
         std::fma(rates.variance, of_variance, rates.momentum * running_variance[channel]);
   }
+  friend bool operator==(const JoinStatistics&, const JoinStatistics&) = default;
 };
 
 /// `result`: addresses and rates; the rest is filled in.
@@ -134,6 +137,7 @@ template <class T>
 struct Normalised {
   T* y = nullptr;
   std::uint8_t* positive = nullptr;  ///< One byte per pack, as NormLoops::normalise; or null.
+  friend bool operator==(const Normalised&, const Normalised&) = default;
 };
 
 /// y = fma(x − mean, factor, shift) (+ residual), cut at zero with `relu`.
@@ -181,6 +185,7 @@ struct Normalise {
             to.positive[row * tiles.packs + at.pack] = static_cast<std::uint8_t>(positive);
         });
   }
+  friend bool operator==(const Normalise&, const Normalise&) = default;
 };
 
 template <class Space, class T>

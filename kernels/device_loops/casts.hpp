@@ -27,6 +27,7 @@ struct Cast {
     }
     store<V>(values, to, first);
   }
+  friend bool operator==(const Cast&, const Cast&) = default;
 };
 
 template <class Space, class From, class To>
@@ -47,6 +48,7 @@ struct CastRows {
     if (spec.add) value += to[i].value();
     to[i] = To::of(value);
   }
+  friend bool operator==(const CastRows&, const CastRows&) = default;
 };
 
 template <class Space, class From, class To>
@@ -80,6 +82,7 @@ struct ToNhwc {
     }
     store<V>(values, to, i * V);
   }
+  friend bool operator==(const ToNhwc&, const ToNhwc&) = default;
 };
 
 template <class Space, class From, class To>
@@ -105,6 +108,7 @@ struct FromNhwc {
     const std::int64_t image = i / pixels / planes;
     to[i] = To::of(from[(image * pixels + pixel) * channels + channel].value());
   }
+  friend bool operator==(const FromNhwc&, const FromNhwc&) = default;
 };
 
 template <class Space, class From, class To>
@@ -138,6 +142,7 @@ struct FromBytes {
     }
     store<V>(values, to, i * V);
   }
+  friend bool operator==(const FromBytes&, const FromBytes&) = default;
 };
 
 template <class Space, class To>

@@ -86,6 +86,7 @@ struct TileSums {
       result(channel, first_total, second_total);
     });
   }
+  friend bool operator==(const TileSums&, const TileSums&) = default;
 };
 
 /// Channels of a team that adds the tiles up, and lanes that share each of them: 32 bytes side by side. A
@@ -136,6 +137,7 @@ struct FinishSums {
       result(begin + lane, first, second);
     });
   }
+  friend bool operator==(const FinishSums&, const FinishSums&) = default;
 };
 
 /// Sums the columns of a matrix: calls result(channel, first total, second total). `partials` is scratch of

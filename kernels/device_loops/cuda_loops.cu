@@ -2,14 +2,16 @@
 #include "kernels/cudnn/driver.hpp"
 #include "kernels/device_loops/cuda_elements.hpp"
 #include "kernels/device_loops/kokkos_loops.hpp"
+#include "kernels/device_loops/queued_space.hpp"
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory, WorkQueue* queue) {
   open_cuda_driver();
   start_kokkos(stream.ordinal);
-  using Loops = KokkosLoops<Kokkos::Cuda, loops::CudaElements>;
-  return std::make_unique<Loops>(Kokkos::Cuda(static_cast<cudaStream_t>(stream.handle)), std::move(memory));
+  using Space = loops::QueuedSpace<Kokkos::Cuda>;
+  const Space space(Kokkos::Cuda(static_cast<cudaStream_t>(stream.handle)), queue);
+  return std::make_unique<KokkosLoops<Space, loops::CudaElements>>(space, std::move(memory));
 }
 
 }  // namespace flotilla

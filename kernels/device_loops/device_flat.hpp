@@ -54,6 +54,7 @@ struct FlatUpdate {
     return halves.precision == Precision::float16 ? Elements::Float16::of(value).bits
                                                   : Elements::Bfloat16::of(value).bits;
   }
+  friend bool operator==(const FlatUpdate&, const FlatUpdate&) = default;
 };
 
 /// partials[chunk] ← Σ term(i), in an order that depends on the chunk's size only.
@@ -75,6 +76,7 @@ struct FlatSums {
     tree_sum(team, team_lanes, sums);
     each_lane(team, 1, [&](int) { partials[team.league_rank()] = sums[0]; });
   }
+  friend bool operator==(const FlatSums&, const FlatSums&) = default;
 };
 
 /// factors[range] ← the range's rate factor by its trust ratio, from the sums of squares of its chunks, which
@@ -104,6 +106,7 @@ struct RateFactors {
     factors[chunk.range] = chunk.rate_factor * ratio(std::sqrt(parameter_sum), gradient_norm,
                                                      static_cast<double>(chunk.weight_decay));
   }
+  friend bool operator==(const RateFactors&, const RateFactors&) = default;
 };
 
 /// A functor of flat/functors.hpp on every value.
@@ -111,6 +114,7 @@ template <class Functor>
 struct FlatSweep {
   Functor functor;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { functor(i); }
+  friend bool operator==(const FlatSweep&, const FlatSweep&) = default;
 };
 
 /// FlatMath on a device: each update is one launch over the chunks of all ranges. The table of chunks is
@@ -161,14 +165,15 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
     flat::with_functor(in, rule, state, [&](const auto& functor) {
-      launch(in, functor, update_table_.of_updates(in.ranges), nullptr, true);
+      launch(late(in, functor), functor, update_table_.of_updates(in.ranges), nullptr, true);
     });
   }
   void update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
                        const UpdateState& state) override {
     flat::with_functor(in, rule, state, [&](const auto& functor) {
-      const float* const factors = rate_factors(in, ratio);
-      launch(in, functor, rate_table_.of_each(in.ranges, flat_update_values), factors,
+      const UpdateInput given = late(in, functor);
+      const float* const factors = rate_factors(given, ratio);
+      launch(given, functor, rate_table_.of_each(in.ranges, flat_update_values), factors,
              ratio.scales_gradients());
     });
   }
@@ -179,9 +184,28 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
     for_each(space_, name, static_cast<std::int64_t>(size), FlatSweep<Functor>{functor});
   }
 
+  /// The input with the numbers that change from step to step where a queue keeps them for later work, which
+  /// is the same in every step then.
   template <class Functor>
-  void launch(const UpdateInput& in, const Functor& functor, const FlatTable<Space>& table,
-              const float* factors, bool scales) {
+  UpdateInput late(UpdateInput in, const Functor& functor) {
+    if (in.numbers == nullptr) {
+      UpdateNumbers numbers{.learning_rate = in.learning_rate, .gradient_scale = in.gradient_scale};
+      if constexpr (requires { functor.moments; }) {
+        numbers.correction1 = functor.moments.correction1;
+        numbers.correction2 = functor.moments.correction2;
+      }
+      in.numbers = Queue<Space>::place_of(space_, numbers);
+    }
+    if (in.numbers != nullptr) in.learning_rate = 0.0F, in.gradient_scale = 1.0F;
+    return in;
+  }
+
+  template <class Functor>
+  void launch(const UpdateInput& in, Functor functor, const FlatTable<Space>& table, const float* factors,
+              bool scales) {
+    if constexpr (requires { functor.moments; }) {
+      if (in.numbers != nullptr) functor.moments.correction1 = functor.moments.correction2 = 1.0F;
+    }
     for_each_team(
         space_, "update", table.chunks(), team_lanes, 0,
         FlatUpdate<Space, Elements, Functor>{functor, table.address(), in.learning_rate, in.gradient_scale,

@@ -216,8 +216,11 @@ class DeviceLoops : public CastLoops,
 /// Device memory for scratch: floats, on 64 bytes. Its release must wait for kernels that use it.
 using LoopMemory = std::function<Storage(std::size_t floats)>;
 
-/// The loops on a CUDA stream, which must outlive them, as must the KokkosScope. Starts Kokkos on its GPU.
+class WorkQueue;
+
+/// The loops on a CUDA stream, which must outlive them, as must the KokkosScope and the queue. Starts Kokkos
+/// on its GPU. @param queue Gets the kernels; null: they start at once.
 /// @throws UserError where this build has none, saying which Kokkos to build.
-std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory);
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory, WorkQueue* queue);
 
 }  // namespace flotilla

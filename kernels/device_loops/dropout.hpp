@@ -30,6 +30,7 @@ struct DropValues {
     }
     store<V>(values, to, first);
   }
+  friend bool operator==(const DropValues&, const DropValues&) = default;
 };
 
 template <class Space, class T>

@@ -41,7 +41,7 @@ class FlatTable {
 
   /// Cut for an update: neighbours of equal constants are one range.
   const FlatTable& of_updates(std::span<const FlatRange> ranges) {
-    wanted_.clear();
+    if (is_of(ranges)) return *this;
     std::int64_t all = 0;
     for (const FlatRange& range : ranges) all += range.count;
     // A small model is cut into a chunk for each processor of a large GPU.
@@ -52,36 +52,42 @@ class FlatTable {
   }
   /// Cut range by range, into chunks of at most so many values.
   const FlatTable& of_each(std::span<const FlatRange> ranges, std::int64_t values) {
-    wanted_.clear();
+    if (is_of(ranges)) return *this;
     for (std::size_t i = 0; i < ranges.size(); ++i) cut(ranges[i], i, values);
     return uploaded();
   }
 
-  std::int64_t chunks() const { return static_cast<std::int64_t>(there_.size()); }
+  std::int64_t chunks() const { return static_cast<std::int64_t>(chunks_.size()); }
   const FlatChunk* address() const { return address_; }
 
  private:
+  /// Whether the table is of these ranges; else it is empty, and they are noted.
+  bool is_of(std::span<const FlatRange> ranges) {
+    if (address_ != nullptr && std::ranges::equal(ranges, ranges_)) return true;
+    Queue<Space>::wait(space_);  // chunks_ may still be on their way
+    ranges_.assign(ranges.begin(), ranges.end());
+    chunks_.clear();
+    return false;
+  }
+
   void cut(const FlatRange& range, std::size_t number, std::int64_t values) {
     for (std::int64_t begin = 0; begin < range.count; begin += values)
-      wanted_.push_back({range.offset + begin,
+      chunks_.push_back({range.offset + begin,
                          static_cast<std::int32_t>(std::min(values, range.count - begin)),
                          static_cast<std::int32_t>(number), range.weight_decay, range.rate_factor});
   }
 
   const FlatTable& uploaded() {
-    if (wanted_ == there_) return *this;
-    Queue<Space>::wait(space_);  // there_ may still be on its way
-    there_ = wanted_;
-    const std::size_t floats = there_.size() * sizeof(FlatChunk) / sizeof(float);
+    const std::size_t floats = chunks_.size() * sizeof(FlatChunk) / sizeof(float);
     address_ = reinterpret_cast<FlatChunk*>(memory_.floats(floats));
-    Queue<Space>::upload(space_, there_.data(), address_, there_.size() * sizeof(FlatChunk));
+    Queue<Space>::upload(space_, chunks_.data(), address_, chunks_.size() * sizeof(FlatChunk));
     return *this;
   }
 
   Space space_;
   Scratch memory_;
-  std::vector<FlatChunk> wanted_;
-  std::vector<FlatChunk> there_;
+  std::vector<FlatRange> ranges_;
+  std::vector<FlatChunk> chunks_;
   FlatChunk* address_ = nullptr;
 };
 

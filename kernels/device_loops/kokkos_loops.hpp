@@ -228,7 +228,7 @@ class KokkosLoops : public DeviceLoops {
     check_spec(spec);
     loops::check_size("dropout's output", to, spec.input.size());
     loops::check_like("dropout's input", from, to);
-    with_one(to, [&](auto* result) { loops::dropout(space_, spec, step, at(from, result), result); });
+    with_one(to, [&](auto* result) { loops::dropout(space_, spec, late(step), at(from, result), result); });
   }
 
   void softmax_loss(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
@@ -237,7 +237,8 @@ class KokkosLoops : public DeviceLoops {
     require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
     float* const row_sums = scratch_.floats(static_cast<std::size_t>(loops::row_numbers * spec.batch));
     with_one(logits, [&](const auto* values) {
-      loops::softmax_loss(space_, spec, values, targets, normalisers.address(), row_sums, sums.address());
+      loops::softmax_loss(space_, spec, values, late(targets), normalisers.address(), row_sums,
+                          sums.address());
     });
   }
   void softmax_loss_backward(const SoftmaxLossSpec& spec, GivenValues logits, const DeviceTargets& targets,
@@ -246,8 +247,8 @@ class KokkosLoops : public DeviceLoops {
     loops::check_loss(spec, logits, targets, normalisers.size());
     loops::check_like("the logits' gradient", dlogits, logits);
     with_one(dlogits, [&](auto* result) {
-      loops::softmax_loss_backward(space_, spec, at(logits, result), targets, normalisers.address(), scale,
-                                   result);
+      loops::softmax_loss_backward(space_, spec, at(logits, result), late(targets), normalisers.address(),
+                                   late(scale), result);
     });
   }
 
@@ -265,7 +266,7 @@ class KokkosLoops : public DeviceLoops {
     loops::check_loss(spec, outputs, targets);
     loops::check_like("the outputs' gradient", gradient, outputs);
     with_one(gradient, [&](auto* result) {
-      loops::output_loss_backward(space_, spec, at(outputs, result), targets, scale, result);
+      loops::output_loss_backward(space_, spec, at(outputs, result), targets, late(scale), result);
     });
   }
 
@@ -283,7 +284,7 @@ class KokkosLoops : public DeviceLoops {
             "an overflow check has one flag and a report of ", report_floats, " values");
     loops::for_each(
         space_, "check_overflow", 1,
-        loops::CheckOverflow{spec, learning_rate, summed, flag.address(), state, report.address()});
+        loops::CheckOverflow{spec, late(learning_rate), summed, flag.address(), state, report.address()});
   }
   void restore(const ScalerState* state, DeviceSpan<const float> before, DeviceSpan<float> values) override {
     require(before.size() == values.size(), "restore ", values.size(), " values from ", before.size());
@@ -292,6 +293,17 @@ class KokkosLoops : public DeviceLoops {
   }
 
  private:
+  /// A number that the queue keeps for work that is done later, if it does.
+  template <class T>
+  DeviceScalar<T> late(const DeviceScalar<T>& number) const {
+    const T* const place = number.is_known() ? loops::Queue<Space>::place_of(space_, number.get()) : nullptr;
+    return place == nullptr ? number : DeviceScalar<T>(place);
+  }
+  DeviceTargets late(DeviceTargets targets) const {
+    targets.other_share = late(targets.other_share);
+    return targets;
+  }
+
   static std::int64_t channels(const BatchNormSpec& spec) { return spec.input[1]; }
   static std::int64_t rows(const BatchNormSpec& spec) { return spec.input.size() / spec.input[1]; }
   static loops::NormChannels of(const BatchNormSpec& spec, const ScaleShift& w, const GivenStatistics& s) {

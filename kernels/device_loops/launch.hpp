@@ -26,8 +26,14 @@ struct Queue {
   using SpaceSpan = Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryUnmanaged>;
 
   template <class Launch>
-  static void put(const Space& /*space*/, const Launch& launch) {
-    launch();
+  static void put(const Space& space, const Launch& launch) {
+    launch(space);
+  }
+  /// Where work is kept to be done later, and repeated with other numbers: the number's place on the device.
+  /// Null: work is done at once.
+  template <class T>
+  static const T* place_of(const Space& /*space*/, const T& /*number*/) {
+    return nullptr;
   }
   /// Copies to the device. `from` must not change until wait().
   static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
@@ -76,16 +82,41 @@ using TeamOf = typename Order<Space>::Team;
 template <class Functor>
 inline constexpr bool small = sizeof(Functor) <= 256 && std::is_trivially_copyable_v<Functor>;
 
+/// A kernel over indices.
+template <class Space, class Functor>
+struct RangeLaunch {
+  const char* name = nullptr;
+  std::int64_t count = 0;
+  Functor functor;
+  void operator()(const ExecutionOf<Space>& space) const {
+    using Policy = Kokkos::RangePolicy<ExecutionOf<Space>, Kokkos::IndexType<std::int64_t>>;
+    Kokkos::parallel_for(name, Policy(space, 0, count), Order<Space>::of(functor, count));
+  }
+  friend bool operator==(const RangeLaunch&, const RangeLaunch&) = default;
+};
+
+/// A kernel of teams, which share `bytes` of fast memory each.
+template <class Space, int side_by_side, class Functor>
+struct TeamLaunch {
+  const char* name = nullptr;
+  int teams = 0;
+  int lanes = 0;
+  int bytes = 0;
+  Functor functor;
+  void operator()(const ExecutionOf<Space>& space) const {
+    Policy<Space, side_by_side> policy(space, teams, one_thread<Space> ? 1 : lanes);
+    Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)),
+                         Order<Space>::of(functor, teams));
+  }
+  friend bool operator==(const TeamLaunch&, const TeamLaunch&) = default;
+};
+
 /// Calls functor(i) for 0 … count − 1.
 template <class Space, class Functor>
 void for_each(const Space& space, const char* name, std::int64_t count, const Functor& functor) {
   static_assert(small<Functor>);
   if (count == 0) return;
-  Queue<Space>::put(space, [=] {
-    Kokkos::parallel_for(
-        name, Kokkos::RangePolicy<ExecutionOf<Space>, Kokkos::IndexType<std::int64_t>>(space, 0, count),
-        Order<Space>::of(functor, count));
-  });
+  Queue<Space>::put(space, RangeLaunch<Space, Functor>{name, count, functor});
 }
 
 /// An elementwise functor, whose operator()<V>(first) does V values, on packs of V and then on the rest.
@@ -101,6 +132,7 @@ struct Packed {
       for (std::int64_t i = first; i < size; ++i) functor(Width<1>{}, i);
     }
   }
+  friend bool operator==(const Packed&, const Packed&) = default;
 };
 template <int V, class Space, class Functor>
 void for_each_pack(const Space& space, const char* name, std::int64_t size, const Functor& functor) {
@@ -117,11 +149,8 @@ void for_each_team(const Space& space, const char* name, std::int64_t teams, int
           " bytes of scratch are too many");
   // 8 more: the scratch starts on 8 bytes at most.
   const int bytes = scratch_bytes == 0 ? 0 : static_cast<int>(scratch_bytes) + 8;
-  Queue<Space>::put(space, [=] {
-    Policy<Space, side_by_side> policy(space, static_cast<int>(teams), one_thread<Space> ? 1 : lanes);
-    Kokkos::parallel_for(name, policy.set_scratch_size(0, Kokkos::PerTeam(bytes)),
-                         Order<Space>::of(functor, teams));
-  });
+  Queue<Space>::put(
+      space, TeamLaunch<Space, side_by_side, Functor>{name, static_cast<int>(teams), lanes, bytes, functor});
 }
 
 template <class Team, class Body>

@@ -53,6 +53,7 @@ struct NormaliseRow {
             T::of((row[c].value() - moments[2 * n]) * moments[2 * n + 1] * scale[c] + shift[c]);
     });
   }
+  friend bool operator==(const NormaliseRow&, const NormaliseRow&) = default;
 };
 
 template <class Space, class T>
@@ -91,6 +92,7 @@ struct LayerNormSums {
           }
         });
   }
+  friend bool operator==(const LayerNormSums&, const LayerNormSums&) = default;
 };
 
 struct StoreLayerNormGradients {
@@ -101,6 +103,7 @@ struct StoreLayerNormGradients {
     scale[column] = static_cast<float>(product) + (accumulate ? scale[column] : 0.0F);
     shift[column] = static_cast<float>(sum) + (accumulate ? shift[column] : 0.0F);
   }
+  friend bool operator==(const StoreLayerNormGradients&, const StoreLayerNormGradients&) = default;
 };
 
 template <class Space, class T>
@@ -144,6 +147,7 @@ struct DifferentiateRow {
       }
     });
   }
+  friend bool operator==(const DifferentiateRow&, const DifferentiateRow&) = default;
 };
 
 /// `dx` may be dy: the gradients of scale and shift are summed first.

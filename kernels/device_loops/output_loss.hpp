@@ -33,6 +33,7 @@ struct OutputRowLoss {
     tree_sum(team, lanes, sums);
     each_lane(team, 1, [&](int) { rows[team.league_rank()] = sums[0] / static_cast<float>(outputs); });
   }
+  friend bool operator==(const OutputRowLoss&, const OutputRowLoss&) = default;
 };
 
 /// One team: adds the rows' losses to the sums.
@@ -58,6 +59,7 @@ struct AddOutputRows {
       sums[sum_samples] += static_cast<float>(valid);
     });
   }
+  friend bool operator==(const AddOutputRows&, const AddOutputRows&) = default;
 };
 
 /// `rows`: scratch of a float per row.
@@ -86,6 +88,7 @@ struct OutputLossGradient {
         i < counted ? output_loss_slope<DeviceMath>(function, values[i].value(), targets[i]) : 0.0F;
     gradient[i] = T::of(scale.get() * share * slope);
   }
+  friend bool operator==(const OutputLossGradient&, const OutputLossGradient&) = default;
 };
 
 template <class Space, class T>

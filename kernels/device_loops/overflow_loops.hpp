@@ -42,6 +42,7 @@ struct CheckOverflow {
     if (steps == 0) return 1.0F;
     return static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(steps))));
   }
+  friend bool operator==(const CheckOverflow&, const CheckOverflow&) = default;
 };
 
 struct RestoreValues {
@@ -51,6 +52,7 @@ struct RestoreValues {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     if (state->update.taken == 0.0F) values[i] = before[i];
   }
+  friend bool operator==(const RestoreValues&, const RestoreValues&) = default;
 };
 
 }  // namespace flotilla::loops

@@ -24,6 +24,7 @@ struct PoolSizes {
     const bool whole = kind == Pooling::average_including_padding;
     return 1.0F / static_cast<float>(whole ? static_cast<int>(kernel_h * kernel_w) : rows * columns);
   }
+  friend bool operator==(const PoolSizes&, const PoolSizes&) = default;
 };
 
 inline PoolSizes pool_sizes(const Pool2dSpec& spec, int width_of_pack) {
@@ -110,6 +111,7 @@ struct PoolForward {
     }
     store<V>(result, y, i * V);
   }
+  friend bool operator==(const PoolForward&, const PoolForward&) = default;
 };
 
 template <class T, int V>
@@ -160,6 +162,7 @@ struct PoolBackward {
     }
     store<V>(sums, dx, i * V);
   }
+  friend bool operator==(const PoolBackward&, const PoolBackward&) = default;
 };
 
 template <class Space, class T>

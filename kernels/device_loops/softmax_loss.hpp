@@ -81,6 +81,7 @@ struct RowLoss {
       rows[row_numbers * n + 2] = number && before[0] < 5.0F ? 1.0F : 0.0F;
     });
   }
+  friend bool operator==(const RowLoss&, const RowLoss&) = default;
 };
 
 /// One team: adds the rows' numbers to the sums.
@@ -111,6 +112,7 @@ struct AddRows {
       sums[sum_samples] += static_cast<float>(valid);
     });
   }
+  friend bool operator==(const AddRows&, const AddRows&) = default;
 };
 
 /// `rows`: scratch of row_numbers floats per row.
@@ -151,6 +153,7 @@ struct LossGradient {
     const float probability = std::exp(logits[i].value() - normalisers[2 * n]) / normalisers[2 * n + 1];
     dlogits[i] = T::of(scale.get() * (probability - target));
   }
+  friend bool operator==(const LossGradient&, const LossGradient&) = default;
 };
 
 template <class Space, class T>

@@ -22,6 +22,7 @@ struct Tiles {
   std::int32_t row_blocks = 0;
 
   std::int64_t teams() const { return std::int64_t{column_blocks} * row_blocks; }
+  friend bool operator==(const Tiles&, const Tiles&) = default;
 };
 
 /// Where a lane starts. `pack` is negative for a lane without work.
@@ -105,6 +106,7 @@ struct TileMap {
       if (at.pack >= 0) functor(tiles, at);
     });
   }
+  friend bool operator==(const TileMap&, const TileMap&) = default;
 };
 /// Passes over all values: four times as many teams as a large GPU runs at once even out.
 inline constexpr std::int64_t map_teams = 4096;

@@ -18,18 +18,21 @@ struct Fill {
   float* x = nullptr;
   float value = 0.0F;
   constexpr void operator()(std::int64_t i) const { x[i] = value; }
+  friend bool operator==(const Fill&, const Fill&) = default;
 };
 
 struct Copy {
   const float* from = nullptr;
   float* to = nullptr;
   constexpr void operator()(std::int64_t i) const { to[i] = from[i]; }
+  friend bool operator==(const Copy&, const Copy&) = default;
 };
 
 struct Scale {
   float* x = nullptr;
   float factor = 1.0F;
   constexpr void operator()(std::int64_t i) const { x[i] *= factor; }
+  friend bool operator==(const Scale&, const Scale&) = default;
 };
 
 struct Axpy {
@@ -37,6 +40,7 @@ struct Axpy {
   float* y = nullptr;
   float factor = 1.0F;
   constexpr void operator()(std::int64_t i) const { y[i] += factor * x[i]; }
+  friend bool operator==(const Axpy&, const Axpy&) = default;
 };
 
 /// The square of a value, in double.
@@ -45,12 +49,14 @@ struct Square {
   constexpr double operator()(std::int64_t i) const {
     return static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
+  friend bool operator==(const Square&, const Square&) = default;
 };
 
 /// Zero for a finite value, NaN for NaN and the infinities: the sum is NaN unless all are finite.
 struct NotFinite {
   const float* x = nullptr;
   constexpr double operator()(std::int64_t i) const { return static_cast<double>(x[i] * 0.0F); }
+  friend bool operator==(const NotFinite&, const NotFinite&) = default;
 };
 
 /// FlatMath::sum_rows.
@@ -65,6 +71,7 @@ struct SumRows {
     for (std::int64_t row = 0; row < count; ++row) sum += static_cast<double>(rows[row * width + i]);
     sums[i] = static_cast<float>(sum);
   }
+  friend bool operator==(const SumRows&, const SumRows&) = default;
 };
 
 /// FlatMath::combine_moments, of the mean at i and its variance.
@@ -93,6 +100,7 @@ struct CombineMoments {
   constexpr double at(std::int64_t batch, std::int64_t i) const {
     return static_cast<double>(rows[batch * 2 * means + i]);
   }
+  friend bool operator==(const CombineMoments&, const CombineMoments&) = default;
 };
 
 inline void check_update(const UpdateInput& in) {

@@ -33,6 +33,7 @@ struct Common {
   float keep = 1.0F;     ///< Factor of decoupled weight decay: 1 − rate · decay.
 
   constexpr float gradient(std::int64_t i) const { return gradient_scale * g[i] + coupled * p[i]; }
+  friend bool operator==(const Common&, const Common&) = default;
 };
 
 /// Fills in the constants that all rules share, of a range with this rate and weight decay.
@@ -67,6 +68,7 @@ struct Update<Sgd> {
   Common in{};
   constexpr void set_state(const StateAddresses&) {}
   constexpr void operator()(std::int64_t i) const { in.p[i] = in.keep * in.p[i] - in.rate * in.gradient(i); }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// v ← μ v + g;  p ← p − lr v. No dampening.
@@ -87,6 +89,7 @@ struct Update<Momentum> {
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - in.rate * velocity;
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// v ← μ v + g;  p ← p − lr (g + μ v).
@@ -108,6 +111,7 @@ struct Update<Nesterov> {
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - in.rate * (g + rule.mu * velocity);
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// LARS' form of momentum: v ← μ v + lr g;  p ← p − v (You et al. 2017).
@@ -128,6 +132,7 @@ struct Update<Lars> {
     v[i] = velocity;
     in.p[i] = in.keep * in.p[i] - velocity;
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²;  p ← p − lr m̂ / (√v̂ + ε), m̂ = m / (1 − β₁ᵗ) and
@@ -160,6 +165,7 @@ struct Moments {
     v[i] = second;
     return correction1 * first / (std::sqrt(correction2 * second) + epsilon);
   }
+  friend bool operator==(const Moments&, const Moments&) = default;
 };
 
 /// 28 bytes and one division and root per value: bound by memory beyond the cache.
@@ -173,6 +179,7 @@ struct Update<Adam> {
     const float p = in.p[i];
     in.p[i] = in.keep * p - in.rate * moments.direction(i, in.gradient(i));
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// First half of LAMB: moments as in Adam, direction ← m̂ / (√v̂ + ε) + λ p, whatever UpdateInput::decay says
@@ -192,6 +199,7 @@ struct Update<LambDirection> {
   constexpr void operator()(std::int64_t i) const {
     rule.direction.address()[i] = moments.direction(i, in.gradient_scale * in.g[i]) + in.decay * in.p[i];
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 /// a ← a + g²;  p ← p − lr g / (√a + ε) (Duchi et al. 2011). ε must be positive.
@@ -213,6 +221,7 @@ struct Update<Adagrad> {
     a[i] = sum;
     in.p[i] = in.keep * in.p[i] - in.rate * g / (std::sqrt(sum) + rule.epsilon);
   }
+  friend bool operator==(const Update&, const Update&) = default;
 };
 
 }  // namespace rules

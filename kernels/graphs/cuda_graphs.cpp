@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "kernels/graphs/listed_loops.hpp"
 #include "kernels/graphs/work_list.hpp"
 
 namespace flotilla {
@@ -84,24 +83,18 @@ void CudaGraphs::upload(std::span<const std::uint64_t> numbers) {
   uploads_.copy({reinterpret_cast<const float*>(numbers.data()), floats}, numbers_.span().subspan(0, floats));
 }
 
-class GraphCollector : public WorkCollector {
- public:
-  GraphCollector(const CudaMemory& memory, CudaUploads& uploads, DeviceLoops& loops)
-      : graphs_(memory, uploads), list_(graphs_), loops_(make_listed_loops(loops, list_)) {}
-  WorkQueue& queue() override { return list_; }
-  DeviceLoops& loops() override { return *loops_; }
-
- private:
-  CudaGraphs graphs_;
-  WorkList list_;
-  std::unique_ptr<DeviceLoops> loops_;
+/// A list of work, and the recorder of its graphs.
+struct RecordedWork {
+  RecordedWork(const CudaMemory& memory, CudaUploads& uploads) : graphs(memory, uploads), list(graphs) {}
+  CudaGraphs graphs;
+  WorkList list;
 };
 
 }  // namespace
 
-std::unique_ptr<WorkCollector> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads,
-                                                DeviceLoops& loops) {
-  return std::make_unique<GraphCollector>(memory, uploads, loops);
+std::shared_ptr<WorkQueue> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads) {
+  const auto work = std::make_shared<RecordedWork>(memory, uploads);
+  return {work, &work->list};
 }
 
 }  // namespace flotilla

@@ -11,7 +11,6 @@ namespace flotilla {
 
 /// Work of a GPU that repeats itself is launched as CUDA graphs, captured from its stream. All arguments must
 /// outlive the result.
-std::unique_ptr<WorkCollector> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads,
-                                                DeviceLoops& loops);
+std::shared_ptr<WorkQueue> make_cuda_graphs(const CudaMemory& memory, CudaUploads& uploads);
 
 }  // namespace flotilla

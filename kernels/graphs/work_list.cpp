@@ -41,11 +41,11 @@ WorkList::WorkList(WorkRecorder& recorder)
 
 WorkList::~WorkList() = default;
 
-std::uint64_t* WorkList::words_for(std::size_t words) {
+std::pair<std::uint64_t*, const std::uint64_t*> WorkList::room_for(std::size_t words) {
   if (numbers_.size() + words > recorder_.room()) submit();
   const std::size_t first = numbers_.size();
   numbers_.resize(first + words);
-  return numbers_.data() + first;
+  return {numbers_.data() + first, recorder_.numbers() + first};
 }
 
 void WorkList::put(const Work& work) {

@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <memory_resource>
 #include <span>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cudnn/work.hpp"
@@ -48,16 +47,7 @@ class WorkList : public WorkQueue {
   WorkList(const WorkList&) = delete;
   WorkList& operator=(const WorkList&) = delete;
 
-  /// A number for the work added next: it is on the device when that work is executed.
-  template <class T>
-  const T* number(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
-    constexpr std::size_t words = (sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
-    std::uint64_t* const place = words_for(words);
-    std::memcpy(place, &value, sizeof(T));
-    return reinterpret_cast<const T*>(recorder_.numbers() + (place - numbers_.data()));
-  }
-
+  void put(const Work& work) override;
   void submit() override;
   void before_release() noexcept override;  ///< Drops all graphs too.
   bool recording() const override { return recording_; }
@@ -76,8 +66,7 @@ class WorkList : public WorkQueue {
     void clear();
   };
 
-  void put(const Work& work) override;
-  std::uint64_t* words_for(std::size_t words);
+  std::pair<std::uint64_t*, const std::uint64_t*> room_for(std::size_t words) override;
   void hand_over(std::unique_ptr<List> list);
   List* known(const List& list);
   void remember(const List& list);

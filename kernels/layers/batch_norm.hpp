@@ -81,6 +81,7 @@ struct RunningRates {
   float momentum = 0.0F;
   float mean = 0.0F;
   float variance = 0.0F;  ///< Makes the variance unbiased too: count / (count − 1)
+  friend bool operator==(const RunningRates&, const RunningRates&) = default;
 };
 
 /// Of `count` values per channel. @throws InternalError for fewer than 2

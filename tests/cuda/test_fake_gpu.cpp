@@ -195,35 +195,38 @@ TEST_F(FakeGpu, OffersTensorCoresForChannelsByEightsOnly) {
 
 // Forward: sums of tiles; what joins them and updates the statistics; the normalisation. Backward: sums of
 // tiles, what joins them, the gradient of x.
-TEST_F(FakeGpu, ABatchNormTakesThreeKernelsForwardAndThreeBackward) {
-  for (const Precision precision : test::precisions) {
-    const auto device = test::gpu({.precision = precision});
-    TensorSet parameters;
-    TensorSet statistics;
-    ActivationMemory memory(*device, Purpose::training);
-    const Shape shape{2, 16, 3, 3};
-    Norm norm({*device, parameters, statistics, memory}, "bn", {.input = shape}, nullptr);
-    const auto arena_of = [&](const TensorSet& of) {
-      return device->memory().allocate(static_cast<std::size_t>(of.layout().size()));
-    };
-    Storage values = arena_of(parameters);
-    Storage gradients = arena_of(parameters);
-    Storage running = arena_of(statistics);
-    Storage step = arena_of(statistics);
-    norm.bind({.parameters = values.span(),
-               .gradients = gradients.span(),
-               .statistics = running.span(),
-               .step_statistics = step.span()});
-    const Tensor x = device->images().tensor(shape);
-    Tensor y = device->images().tensor(shape);
+TEST_F(FakeGpu, ABatchNormTakesThreeKernelsForwardAndThreeBackwardAndASmallOneTwo) {
+  const Shape large{2, 16, 40, 40};
+  const Shape small{2, 16, 3, 3};
+  for (const auto& [shape, kernels] : {std::pair(large, 3), std::pair(small, 2)}) {
+    for (const Precision precision : test::precisions) {
+      const auto device = test::gpu({.precision = precision});
+      TensorSet parameters;
+      TensorSet statistics;
+      ActivationMemory memory(*device, Purpose::training);
+      Norm norm({*device, parameters, statistics, memory}, "bn", {.input = shape}, nullptr);
+      const auto arena_of = [&](const TensorSet& of) {
+        return device->memory().allocate(static_cast<std::size_t>(of.layout().size()));
+      };
+      Storage values = arena_of(parameters);
+      Storage gradients = arena_of(parameters);
+      Storage running = arena_of(statistics);
+      Storage step = arena_of(statistics);
+      norm.bind({.parameters = values.span(),
+                 .gradients = gradients.span(),
+                 .statistics = running.span(),
+                 .step_statistics = step.span()});
+      const Tensor x = device->images().tensor(shape);
+      Tensor y = device->images().tensor(shape);
 
-    const std::int64_t before = fake::done().alone;
-    norm.forward(x, nullptr, y, Pass::training);
-    const std::int64_t between = fake::done().alone;
-    norm.backward(x, y, y, nullptr, y, nullptr);
+      const std::int64_t before = fake::done().alone;
+      norm.forward(x, nullptr, y, Pass::training);
+      const std::int64_t between = fake::done().alone;
+      norm.backward(x, y, y, nullptr, y, nullptr);
 
-    EXPECT_EQ(between - before, 3) << name(precision);
-    EXPECT_EQ(fake::done().alone - between, 3) << name(precision);
+      EXPECT_EQ(between - before, kernels) << name(precision);
+      EXPECT_EQ(fake::done().alone - between, kernels) << name(precision);
+    }
   }
 }
 

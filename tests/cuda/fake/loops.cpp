@@ -25,7 +25,7 @@ struct Queue<fake::QueuedSerial> {
 
   template <class Launch>
   static void put(const Space& space, const Launch& launch) {
-    fake::in_stream(space.stream(), launch);
+    fake::in_stream(space.stream(), [launch, execution = ExecutionOf<Space>(space)] { launch(execution); });
   }
   static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {
     cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, space.stream());
@@ -43,13 +43,15 @@ struct Order<fake::QueuedSerial> : Order<test::ShuffledSerial> {};
 
 #include "kernels/device_loops/kokkos_loops.hpp"
 #include "kernels/device_loops/kokkos_scope.hpp"
+#include "kernels/device_loops/queued_space.hpp"
 
 namespace flotilla {
 
-std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory) {
+std::unique_ptr<DeviceLoops> make_cuda_loops(NativeStream stream, LoopMemory memory, WorkQueue* queue) {
   start_kokkos(-1);
-  const fake::QueuedSerial space(static_cast<cudaStream_t>(stream.handle));
-  return std::make_unique<KokkosLoops<fake::QueuedSerial, loops::PortableElements>>(space, std::move(memory));
+  using Space = loops::QueuedSpace<fake::QueuedSerial>;
+  const Space space(fake::QueuedSerial(static_cast<cudaStream_t>(stream.handle)), queue);
+  return std::make_unique<KokkosLoops<Space, loops::PortableElements>>(space, std::move(memory));
 }
 
 }  // namespace flotilla
