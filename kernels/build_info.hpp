@@ -5,7 +5,7 @@
 
 namespace flotilla {
 
-/// What this executable's kernels are made of, for --version and the first lines of a run.
+/// The libraries and options that this executable was built with, for --version and the first lines of a run.
 struct BuildInfo {
   std::string onednn;        ///< "2.6.3", of the library that was loaded
   std::string kokkos;        ///< "not built in" or "4.7.1"

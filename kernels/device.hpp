@@ -18,11 +18,11 @@
 
 namespace flotilla {
 
-/// What a device is.
+/// The properties of a device.
 struct DeviceInfo {
   std::string description;  ///< "oneDNN 2.6.3, 2 threads, AVX-512": printed by every run
   int threads = 1;          ///< Host threads that kernels use
-  /// Of activations, their gradients and the weights of products; arenas are float32.
+  /// The type of activations, their gradients and the weights of products; arenas are float32.
   Precision precision = Precision::float32;
   bool shares_host_memory = false;  ///< Device spans are host addresses: arenas may lie in MPI windows.
   bool stages_bytes = false;        ///< Images are staged as bytes that the device scales: fewer to copy.
@@ -51,7 +51,7 @@ class Device {
   virtual std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& /*spec*/) { return {}; }
 };
 
-/// Which operations a GPU may compute with operands rounded to TF32 (10 bits of mantissa) in float32.
+/// The operations in float32 whose operands a GPU may round to TF32 (10 bits of mantissa).
 enum class Tf32 : std::uint8_t { none, convolutions, all };
 
 /// @param threads 1 or more.

@@ -22,15 +22,15 @@ struct UpdateNumbers {
   float taken = 1.0F;        ///< 0: the update changes nothing.
 };
 
-/// Where an update writes the parameters in half precision as well, each at its parameter's place; empty:
-/// nowhere.
+/// A second, half-precision copy of the parameters that an update writes, element for element; empty:
+/// none.
 struct HalfCopy {
   HalfSpan values;
   Precision precision = Precision::float16;  ///< The device's
   friend bool operator==(const HalfCopy&, const HalfCopy&) = default;
 };
 
-/// What every update reads: p are the parameters, g the gradient. The gradient used is gradient_scale · g
+/// The inputs of every update: the parameters p and the gradient g. The gradient used is gradient_scale · g
 /// (1 / workers, and the clipping factor).
 struct UpdateInput {
   DeviceSpan<float> parameters;

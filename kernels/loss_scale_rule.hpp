@@ -6,7 +6,8 @@
 
 namespace flotilla {
 
-/// How a loss scale changes with steps that overflow or not (formulas: src/optim/loss_scale.hpp).
+/// The rule by which a loss scale follows steps that overflow and steps that do not (formulas:
+/// src/optim/loss_scale.hpp).
 struct ScaleRule {
   bool dynamic = false;
   float growth = 1.0F;

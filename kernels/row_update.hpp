@@ -9,7 +9,7 @@
 
 namespace flotilla {
 
-/// What updates rows: not LambDirection, which needs norms of whole tensors.
+/// An update rule for rows: any but LambDirection, which needs norms of whole tensors.
 struct RowRule {
   UpdateRule update = rules::Sgd{};
   Decay decay = Decay::coupled;

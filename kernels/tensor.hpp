@@ -83,7 +83,7 @@ using GivenTensorSpan = DeviceSpan<const StorageWord>;
 using HalfSpan = DeviceSpan<std::uint16_t>;
 using GivenHalfSpan = DeviceSpan<const std::uint16_t>;
 
-/// How a device arranges a tensor's values; derived classes are private to the device. Null means plain
+/// A device's arrangement of a tensor's values; derived classes are private to the device. Null means plain
 /// row-major.
 class Layout {
  public:

@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// What a parameter is, for exclusions from weight decay.
+/// The kind of a parameter, for exclusions from weight decay.
 enum class ParameterKind { weight, bias, batch_norm };
 
 /// A named range of a flat array, in floats. Starts on 64 bytes; what follows up to the next slice is zero.
@@ -44,7 +44,7 @@ class ArenaLayout {
   std::int64_t size_ = 0;
 };
 
-/// How a tensor is filled before training.
+/// The initial values of a tensor.
 struct Initializer {
   enum class Kind {
     zeros,

@@ -73,7 +73,7 @@ class ArgumentReader {
   std::string_view usage_;
 };
 
-/// What the layers in front make of a sample: the state in which a list is planned.
+/// The shape of a sample behind the layers planned so far.
 struct LayerSite {
   Shape shape;             ///< (C,H,W) or (values)
   bool first = true;       ///< No layer stands in front

@@ -31,7 +31,7 @@ Shape layer_input(const Shape& sample);
 /// @throws UserError naming the layer that does not fit what comes before or behind it, and its place
 std::vector<PlannedLayer> plan_layers(const LayerList& list, const Shape& sample);
 
-/// How a network is made of a plan.
+/// Options for making a network from a plan.
 struct LayerUse {
   std::int64_t batch = 0;
   float label_smoothing = 0.0F;

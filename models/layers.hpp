@@ -86,7 +86,8 @@ class BatchNormLayer : public Layer {
     WorkerExchange* exchange = nullptr;  ///< As Norm has it
   };
   BatchNormLayer(const Building& network, std::string name, const Spec& spec);
-  /// What the next forward pass adds, with AfterNorm::add_relu: a tensor that stays until the pass is over.
+  /// Sets the residual that the next forward pass adds, with AfterNorm::add_relu: a tensor that stays until
+  /// the pass is over.
   void add(const Tensor& residual) { residual_ = &residual; }
 
   void bind(const Arenas& arenas) override { norm_.bind(arenas); }

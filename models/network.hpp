@@ -44,7 +44,7 @@ class Network {
   const ActivationMemory& memory() const { return memory_; }
 
   void bind(const Arenas& arenas);
-  /// Of the parameters that it is bound to; null: its device's layers read none.
+  /// Half-precision copies of the bound parameters; null: the device's layers read none.
   HalfParameters* halves() { return halves_ ? &*halves_ : nullptr; }
 
   /// Excludes parameters from training: their gradients are zero from the next bind() on, and below the first

@@ -50,7 +50,7 @@ FilterDescriptor filter(const Conv2dSpec& s, Precision precision) {
   return made;
 }
 
-/// What networks call convolution is cuDNN's cross-correlation: the filter is not turned round.
+/// cuDNN calls the convolution of neural networks a cross-correlation: the filter is not flipped.
 ConvolutionDescriptor convolution(const Conv2dSpec& s) {
   auto made =
       created<ConvolutionDescriptor>("cudnnCreateConvolutionDescriptor", cudnnCreateConvolutionDescriptor);
@@ -259,7 +259,7 @@ const ConvolutionAlgorithms& AlgorithmChoice::of(const Conv2dSpec& spec) {
   const auto known = chosen_.find(key);
   if (known != chosen_.end()) return known->second;
   const ConvolutionDescriptors descriptors(spec, scope_->precision());
-  // What is allowed; a measurement says of each algorithm what it used.
+  // The math types allowed; a measurement reports which one each algorithm used.
   const cudnnMathType_t math = exact(*scope_)                 ? CUDNN_FMA_MATH
                                : is_half(scope_->precision()) ? CUDNN_TENSOR_OP_MATH
                                                               : CUDNN_DEFAULT_MATH;

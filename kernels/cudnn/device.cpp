@@ -29,7 +29,7 @@ std::string describe(const DeviceSpec& spec, const DeviceLoops& loops) {
              name(spec.precision), tf32_text(spec), spec.graphs ? ", graphs" : "");
 }
 
-/// Of one thread, but for pinned() and pin().
+/// For one thread; only pinned() and pin() may be called from any.
 class CudaDeviceMemory : public DeviceMemory {
  public:
   explicit CudaDeviceMemory(CudaScope& scope) : scope_(scope) {}

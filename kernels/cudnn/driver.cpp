@@ -30,7 +30,7 @@ void open_cuda_driver() {
 
 }  // namespace flotilla
 
-// What Kokkos 4.6.99 calls of the driver. Should another version call more, the linker asks for the
+// The driver functions that Kokkos 4.6.99 calls. If another version calls more, the linker asks for the
 // library itself.
 extern "C" {
 

@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-// What a GPU computes by own loops, each in the source that is named after it. Images are NHWC.
+// Plans whose kernels are our own (Kokkos), each in the source named after it. Images are NHWC.
 
 std::unique_ptr<BatchNorm> make_batch_norm(const LoopsContext& context, const BatchNormSpec& spec);
 std::unique_ptr<LayerNorm> make_layer_norm(const LoopsContext& context, const LayerNormSpec& spec);

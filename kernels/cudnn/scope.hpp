@@ -14,8 +14,8 @@
 
 namespace flotilla {
 
-/// What all plans of one GPU share: queue, memory, libraries, and one workspace, which the one plan that runs
-/// at a time may use. Plans must not outlive it.
+/// State shared by all plans of one GPU: queue, memory, libraries, and one workspace, used by the one plan
+/// that runs at a time. Plans must not outlive it.
 class CudaScope {
  public:
   explicit CudaScope(const DeviceSpec& spec);

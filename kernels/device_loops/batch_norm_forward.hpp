@@ -132,7 +132,7 @@ void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channel
   });
 }
 
-/// What a normalisation writes.
+/// The outputs of a normalisation.
 template <class T>
 struct Normalised {
   T* y = nullptr;

@@ -37,7 +37,7 @@ KOKKOS_INLINE_FUNCTION void add_tile(const Result& result, std::int64_t block, s
 
 /// partials (row blocks, 2, channels) ← the sums of tiles; Term says what a lane adds:
 /// term(tiles, place, first row of the tile, Floats<V>& first sums, Floats<V>& second sums).
-/// Where there is a term.finish(tiles, first row of the tile, channel, first, second), it turns the sums of a
+/// An optional term.finish(tiles, first row of the tile, channel, first, second) turns the sums of a
 /// tile into other numbers. A tile that has all rows calls result(channel, first total, second total).
 template <class Space, int V, class Term, class Result>
 struct TileSums {

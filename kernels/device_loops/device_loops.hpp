@@ -57,8 +57,8 @@ struct RowsSpec {
   friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
 };
 
-/// What the backward pass of batch norm reads, as BatchNorm::backward_sums. more_dy has address null where
-/// there is none; `positive` is read with add_relu only (with relu the sign is computed from x again).
+/// The inputs of batch norm's backward pass, as in BatchNorm::backward_sums. The address of more_dy is null
+/// where there is none; `positive` is read with add_relu only (with relu the sign is computed from x again).
 struct NormGradients {
   GivenValues x;
   const std::uint8_t* positive = nullptr;  ///< What normalise wrote
@@ -182,7 +182,7 @@ class LossLoops {
                                     Values gradient) = 0;
 };
 
-/// What an OverflowGuard does on the device.
+/// The kernels of an OverflowGuard.
 class OverflowLoops {
  public:
   virtual ~OverflowLoops() = default;

@@ -75,7 +75,7 @@ struct Order {
     return functor;
   }
 };
-/// What a functor of teams is called with.
+/// The argument of a functor over teams.
 template <class Space>
 using TeamOf = typename Order<Space>::Team;
 

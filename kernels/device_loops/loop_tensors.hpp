@@ -46,7 +46,8 @@ std::size_t floats_of(std::int64_t size, Precision precision);
 Values values_of(Tensor& tensor, Precision precision);
 GivenValues values_of(const Tensor& tensor, Precision precision);
 
-/// Where products and convolutions of this precision read a parameter: its floats, or its halves.
+/// The address at which products and convolutions of this precision read a parameter: its floats or its
+/// halves.
 /// @throws InternalError if halves are read and not given
 const void* operand_of(DeviceSpan<const float> parameter, GivenHalfSpan halves, Precision precision);
 

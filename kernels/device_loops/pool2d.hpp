@@ -19,7 +19,7 @@ struct PoolSizes {
   std::uint32_t packs = 0;  ///< Of a pixel.
   Pooling kind = Pooling::max;
 
-  /// What the window's sum is multiplied with.
+  /// The factor that turns a window's sum into its average.
   KOKKOS_INLINE_FUNCTION float share(int rows, int columns) const {
     const bool whole = kind == Pooling::average_including_padding;
     return 1.0F / static_cast<float>(whole ? static_cast<int>(kernel_h * kernel_w) : rows * columns);

@@ -26,7 +26,7 @@ struct RowLoss {
   float* normalisers = nullptr;  ///< (batch, 2): the largest logit m, Σ exp(x − m)
   float* rows = nullptr;         ///< (batch, row_numbers)
 
-  /// Of the largest value, Σ exp, Σ and classes before the label: one each per lane.
+  /// Floats per lane: the largest value, Σ exp, Σ, and the number of classes before the label.
   static constexpr int lane_floats = 4;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {

@@ -8,10 +8,10 @@
 
 namespace flotilla::loops {
 
-/// How a matrix (rows, channels), channels innermost, is distributed over teams. A team takes `columns` packs
-/// of channels in `block_rows` rows: lanes side by side read neighbouring packs, the others the rows below,
-/// and each keeps what it needs of its channels in registers while it walks down. The cut depends on the
-/// sizes only, so sums have the same bits everywhere.
+/// The distribution of a matrix (rows, channels), channels innermost, over teams. A team takes `columns`
+/// packs of channels in `block_rows` rows: lanes side by side read neighbouring packs, the others the rows
+/// below, and each keeps what it needs of its channels in registers while it walks down. The cut depends on
+/// the sizes only, so sums have the same bits everywhere.
 struct Tiles {
   std::int64_t rows = 0;
   std::int64_t block_rows = 0;
@@ -25,7 +25,7 @@ struct Tiles {
   friend bool operator==(const Tiles&, const Tiles&) = default;
 };
 
-/// Where a lane starts. `pack` is negative for a lane without work.
+/// The rows and the pack of a lane. `pack` is negative for a lane without work.
 struct LanePlace {
   std::int32_t pack = -1;
   std::int64_t first = 0;  ///< Row; then every `depth` rows.

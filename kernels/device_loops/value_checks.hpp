@@ -3,7 +3,7 @@
 
 #include "kernels/device_loops/device_loops.hpp"
 
-/// What loops check of the values they are given. All throw InternalError naming the value that is wrong.
+/// Checks of the arguments of kernels. All throw InternalError naming the wrong value.
 namespace flotilla::loops {
 
 void check_address(const char* name, const GivenValues& values);  ///< Not null, aligned to 16 bytes.

@@ -22,7 +22,7 @@ enum class Decay {
 
 namespace rules {
 
-/// What all rules read. `rate`, `coupled` and `keep` are those of the current range.
+/// Inputs and constants of every rule. `rate`, `coupled` and `keep` are those of the current range.
 struct Common {
   float* p = nullptr;
   const float* g = nullptr;

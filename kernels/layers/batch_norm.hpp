@@ -84,7 +84,7 @@ struct RunningRates {
   friend bool operator==(const RunningRates&, const RunningRates&) = default;
 };
 
-/// Of `count` values per channel. @throws InternalError for fewer than 2
+/// The rates for `count` values per channel. @throws InternalError for fewer than 2
 RunningRates running_rates(float momentum, std::int64_t count);
 
 /// running ← momentum · running + (1 − momentum) · batch, where the variance is first made unbiased by count

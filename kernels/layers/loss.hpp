@@ -10,7 +10,7 @@
 
 namespace flotilla {
 
-/// What the rows of a batch are to give. Host memory; must not change until Tensors::finish_staging().
+/// The targets of a batch, in host memory that must not change until Tensors::finish_staging().
 struct Targets {
   std::span<const std::int32_t> labels;  ///< SoftmaxLoss: one of 0 … classes − 1 for every row.
   std::int64_t valid = 0;  ///< Rows from here on are padding: no loss, no gradient, not counted.

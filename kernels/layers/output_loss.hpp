@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// What an output y of a network and its target t, a number, add to the loss. Names, formulas and slopes are
+/// The loss of an output y of a network and its target t, a number. Names, formulas and slopes are
 /// those of PyTorch 2 with reduction = "mean": a row's loss is the mean over its outputs.
 struct OutputLoss {
   enum class Kind {

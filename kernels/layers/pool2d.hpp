@@ -27,7 +27,8 @@ class Pool2d {
   virtual ~Pool2d() = default;
   virtual Shape output_shape() const = 0;
   virtual void forward(const Tensor& x, Tensor& y) = 0;
-  /// Of the last forward(): max uses the positions of the largest values that it kept.
+  /// The gradient for the last forward(): max uses the positions of the largest values, which forward()
+  /// keeps.
   virtual void backward(const Tensor& dy, Tensor& dx) = 0;
 };
 

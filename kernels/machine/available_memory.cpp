@@ -43,7 +43,7 @@ std::int64_t limit_of(const ControlGroup& group) {
   return number_of(group.folder + (group.version == 1 ? "/memory.limit_in_bytes" : "/memory.max"), unlimited);
 }
 
-/// What a group and those below it hold, without the file cache of the named kinds, which can be dropped.
+/// Bytes used by a group and those below it, without the named kinds of file cache, which can be dropped.
 std::int64_t used_by(const ControlGroup& group, std::initializer_list<const char*> cache) {
   const bool version_1 = group.version == 1;
   const auto path = [&](const char* file) { return group.folder + file; };
@@ -53,7 +53,7 @@ std::int64_t used_by(const ControlGroup& group, std::initializer_list<const char
   return std::max<std::int64_t>(0, used);
 }
 
-/// What a group leaves of its limit.
+/// Bytes left below the limit of a group.
 std::int64_t left_by(const ControlGroup& group) {
   const std::int64_t limit = limit_of(group);
   if (limit == unlimited) return unlimited;

@@ -48,8 +48,9 @@ Mask own_mask() {
   return mask;
 }
 
-/// How many processors of the host the job has: the system cuts a mask of all of them down to those that the
-/// control group allows. Slurm may confine a job by masks alone; then it says how many there are.
+/// The number of the host's processors that the job may use: the system cuts a mask of all of them down to
+/// those that the control group allows. Slurm may confine a job by masks alone; then it says how many there
+/// are.
 int count_allowed(Mask own) {
   Mask mask(own.size(), std::byte{0xff});
   if (sched_setaffinity(0, mask.size(), set_in(mask)) != 0) return 0;

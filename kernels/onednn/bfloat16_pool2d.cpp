@@ -81,7 +81,8 @@ struct Window {
   }
 };
 
-/// Of a block, in registers: through memory each place of a window would wait for the one before.
+/// The maxima of a block, in registers: through memory each position of a window would wait for the one
+/// before.
 template <>
 struct Window<BlockLanes> {
   using Halves [[gnu::vector_size(16 * sizeof(std::uint16_t))]] = std::uint16_t;

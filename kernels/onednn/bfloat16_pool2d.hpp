@@ -26,7 +26,7 @@ class CpuBfloat16Pool2d final : public Pool2d {
   void pool(Lanes lanes, const Tensor& x, Tensor& y);
   template <class Lanes>
   void spread(Lanes lanes, const Tensor& dy, Tensor& dx);
-  /// Where y holds the first lane of a pixel of a block of x.
+  /// The index in y of the first lane of a pixel of a block of x.
   std::int64_t place(std::int64_t image, std::int64_t block, std::int64_t pixel) const;
 
   std::shared_ptr<PrimitiveScope> scope_;

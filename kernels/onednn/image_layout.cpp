@@ -17,7 +17,7 @@ using Tag = dnnl::memory::format_tag;
 
 constexpr auto float32 = dnnl::memory::data_type::f32;
 
-/// Of layouts of float32 tensors.
+/// The number of lanes of a float32 layout.
 std::int64_t lanes_of(Tag tag) {
   if (tag == Tag::nchw) return 1;
   return tag == Tag::nChw8c ? 8 : 16;

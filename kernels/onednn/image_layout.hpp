@@ -10,7 +10,7 @@
 
 namespace flotilla {
 
-/// How the values of an image tensor (N,C,H,W) lie: a pixel of `lanes` channels is contiguous, and (n, block
+/// The memory layout of an image tensor (N,C,H,W): a pixel of `lanes` channels is contiguous, and (n, block
 /// of lanes b, pixel p) starts at n·C·H·W + b·block_stride + p·pixel_stride. Plain tensors have one lane.
 struct ImageLayout : Layout {
   ImageLayout(const Shape& shape, dnnl::memory::format_tag tag, std::int64_t lanes);

@@ -21,8 +21,8 @@ class CpuImages : public ImageOperations {
 
   CpuImages(int threads, Precision precision, const HostMemory& memory)
       : threads_(threads), precision_(precision), memory_(memory) {}
-  /// What plans of layers on images share. Made on first use: a network without images asks oneDNN for
-  /// nothing.
+  /// State shared by the plans of layers on images. Made on first use: a network without images asks oneDNN
+  /// for nothing.
   const Parts& parts();
 
   Tensor tensor(const Shape& shape) override;

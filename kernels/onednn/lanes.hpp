@@ -11,7 +11,7 @@
 #include "kernels/processor/stores.hpp"
 #include "kernels/threads.hpp"
 
-/// How own passes walk image tensors: unit after unit, a unit being one block of lanes of one image.
+/// Our own passes over image tensors go unit by unit; a unit is one block of lanes of one image.
 namespace flotilla {
 
 /// The values of a pixel's lanes, which the compiler keeps in registers as wide as it has.

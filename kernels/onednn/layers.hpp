@@ -10,7 +10,7 @@ namespace flotilla {
 /// Plans on the CPU: oneDNN's products, convolutions and pooling, own passes for the rest.
 class CpuLayers : public Layers {
  public:
-  /// Of a DeviceSpec.
+  /// The choices made by a DeviceSpec.
   struct Choices {
     int threads = 1;
     Precision precision = Precision::float32;

@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// What oneDNN generates code for on this processor: for sums and products in float32, and in bfloat16.
+/// The instruction sets that oneDNN generates code for on this processor, in float32 and in bfloat16.
 struct NativePrecisions {
   std::string float32;   ///< "AVX-512", "AVX2", "less than AVX2"
   std::string bfloat16;  ///< "AMX", "AVX512_BF16"; empty: it would emulate them

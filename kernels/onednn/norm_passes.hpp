@@ -47,7 +47,7 @@ template <class T>
 void normalise_pixels(int threads, const ImageLayout& layout, BlockRange blocks, AfterNorm after, const T* x,
                       const T* residual, const NormChannels& of, T* y);
 
-/// What the backward pass reads. more_dy may be null.
+/// The inputs of the backward pass. more_dy may be null.
 template <class T>
 struct NormGradient {
   const T* x;

@@ -11,9 +11,9 @@
 
 namespace flotilla {
 
-/// What the primitives of one device share: engine, stream, threads, and scratch memory for the largest need
-/// among them. One primitive runs at a time. Rows are a second scratch memory, for values that a primitive
-/// reads or writes and that own passes gather before it or scatter after it.
+/// State shared by the primitives of one device: engine, stream, threads, and scratch memory for the largest
+/// need among them. One primitive runs at a time. Rows are a second scratch memory, for values that a
+/// primitive reads or writes and that own passes gather before it or scatter after it.
 class PrimitiveScope {
  public:
   PrimitiveScope(int threads, const HostMemory& memory);

@@ -15,7 +15,7 @@
 /// The operations on images as the plainest loops, computed in double whatever the storage T. All plain.
 namespace flotilla::reference {
 
-/// Where (n,c,h,w) lies in a plain tensor.
+/// The index of (n,c,h,w) in a plain tensor.
 inline std::size_t pixel(const Shape& s, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
   return static_cast<std::size_t>(((n * s[1] + c) * s[2] + h) * s[3] + w);
 }

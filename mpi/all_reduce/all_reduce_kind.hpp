@@ -46,7 +46,7 @@ struct AllReduceSite {
 /// @throws UserError if the ranks cannot form such groups
 AllReduceSite find_site(const std::vector<Place>& places, int ranks_per_group);
 
-/// What an all-reduce is made of. An algorithm uses some of it.
+/// The parts that an all-reduce is made from. An algorithm uses some of them.
 struct AllReduceParts {
   const AllReduceSite& site;
   const Communicator& world;

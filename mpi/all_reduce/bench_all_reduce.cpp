@@ -151,7 +151,7 @@ std::size_t value_limit(Wire wire, int ranks) {
   return 1021;
 }
 
-/// What `rank` holds, which repeats after `limit` values.
+/// The values of `rank`, which repeat after `limit` of them.
 std::vector<float> pattern(std::size_t limit, int rank) {
   std::vector<float> values(limit);
   for (std::size_t i = 0; i < limit; ++i)

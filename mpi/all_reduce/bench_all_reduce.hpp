@@ -16,7 +16,7 @@
 
 namespace flotilla::mpi {
 
-/// What `flotilla bench all-reduce` measures: sizes from min_bytes, each twice the one before, to max_bytes.
+/// Options of `flotilla bench all-reduce`: sizes from min_bytes, each twice the one before, to max_bytes.
 struct AllReduceBenchOptions {
   std::size_t min_bytes = std::size_t{1} << 10;
   std::size_t max_bytes = std::size_t{256} << 20;

@@ -13,8 +13,8 @@
 
 namespace flotilla::mpi {
 
-/// How often a rank has arrived, and in the rest of the cache line data that it publishes at no extra cost.
-/// Written by that rank only. Lies, zeroed, in memory that all ranks map.
+/// The number of times that a rank has arrived; the rest of the cache line holds data that it publishes at no
+/// extra cost. Written by that rank only. Lies, zeroed, in memory that all ranks map.
 struct alignas(128) Arrivals {
   using Note = std::array<std::uint64_t, 2>;
   std::atomic<std::uint64_t> count;
@@ -58,7 +58,7 @@ class SharedGroup {
   std::vector<int> missing_ranks() const { return barrier_.missing_ranks(); }
 
  private:
-  /// How often a rank has arrived, and behind that its call.
+  /// The number of times that a rank has arrived, followed by its call.
   struct RankRecord {
     Arrivals arrivals;
     RankCall call;  ///< Where calls are checked

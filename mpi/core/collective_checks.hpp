@@ -27,8 +27,8 @@ struct RankCall {
 /// @param names of the ranks of MPI_COMM_WORLD; none: by their numbers
 std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const std::string> names = {});
 
-/// What each rank of MPI_COMM_WORLD has called on its communicators; none: it has not answered. The answers
-/// of ranks may be of different times.
+/// The calls of each rank of MPI_COMM_WORLD on its communicators; none: the rank has not answered. The
+/// answers of ranks may be of different times.
 using RankHistories = std::vector<std::optional<std::vector<CollectiveHistory>>>;
 
 /// Ranks that called different collectives as the same number on one communicator: the text of the first.

@@ -104,7 +104,7 @@ CollectiveHistory CollectiveLog::history() const {
   history.waiting = waiting_.load(std::memory_order_relaxed) ? 1 : 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) history.calls[i] = entries_[i].call();
   std::atomic_thread_fence(std::memory_order_acquire);
-  // What the calls since then, and one that may just begin, have overwritten is gone.
+  // Entries overwritten by later calls, and by one that may just be starting, are lost.
   const std::int64_t now = begun_.load(std::memory_order_relaxed);
   history.first = std::max<std::int64_t>(1, now + 2 - static_cast<std::int64_t>(entries_.size()));
   if (now != history.begun) history.waiting = 0;

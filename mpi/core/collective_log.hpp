@@ -12,8 +12,8 @@
 
 namespace flotilla::mpi {
 
-/// Where a collective is called, and in which step. A default argument, or a step in its place, makes it at
-/// the call: `workers.barrier()`, `workers.barrier(step)`.
+/// The source position and the step of a call of a collective. A default argument, or a step in its place,
+/// makes it at the call: `workers.barrier()`, `workers.barrier(step)`.
 struct CallSite {
   CallSite(std::int64_t of_step = -1,  // NOLINT(google-explicit-constructor)
            std::source_location at = std::source_location::current())
@@ -73,7 +73,7 @@ class CollectiveLog {
   std::uint64_t made(int first_rank) const;
   CollectiveHistory history() const;  ///< Safe from another thread
 
-  // Of this process. Safe from any thread.
+  // The histories of this process. May be called from any thread.
   static std::vector<CollectiveHistory> all();
   /// Communicators that a thread waits on, and the numbers of the calls.
   static std::vector<std::pair<std::uint64_t, std::int64_t>> waiting();

@@ -53,7 +53,7 @@ struct Communicator::Handle {
 /// Gives the sources of mpi/ access to MPI's handle.
 struct NativeHandle {
   static MPI_Comm of(const Communicator& communicator) { return communicator.handle_->comm; }
-  /// What the last call on `by` has made.
+  /// Wraps the communicator that the last call on `by` has created.
   static Communicator made(const Communicator& by, MPI_Comm comm);
   static CollectiveLog& log(const Communicator& communicator) { return communicator.handle_->log; }
 };

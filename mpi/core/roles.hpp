@@ -14,7 +14,7 @@ enum class Role { worker, server };
 
 std::string_view word_of(Role role);  ///< "worker", "server"
 
-/// How roles are assigned to ranks.
+/// The ways to assign roles to ranks.
 enum class RoleKind {
   collective,   ///< All ranks are workers.
   symmetric,    ///< Even ranks are servers, odd ranks workers: one server beside each worker.

@@ -122,7 +122,8 @@ struct StopConsensus::Impl {
     while (received < expected) receive_note();
   }
 
-  /// Where all gather once more. A gather that all ranks reached before any knew of the request is over.
+  /// The gather in which all ranks agree. A gather that all ranks reached before any knew of the request is
+  /// over.
   std::int64_t agreed() const {
     double furthest = 0.0;
     for (std::size_t i = 0; i < agreement.all().size(); i += 2)

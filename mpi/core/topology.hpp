@@ -8,7 +8,7 @@
 
 namespace flotilla::mpi {
 
-/// Where one rank runs.
+/// The host and processors of one rank.
 struct Place {
   int rank = 0;
   std::string host{};

@@ -296,7 +296,7 @@ void PushPullServer::complete(int worker) {
   from.coming = false;
 }
 
-/// Of a push: all, of which what has come can be read.
+/// The values of a push: all of them, though only those that have arrived may be read.
 std::span<const float> PushPullServer::values_of(const PushPullRequest& head, int index, int rank) {
   const bool is_float = wires_.push == Wire::float32;
   const std::byte* from = nullptr;

@@ -93,7 +93,7 @@ class PushPullServer {
     std::vector<float> values{};
     std::vector<std::byte> encoded{};
   };
-  /// What comes from a worker.
+  /// A message arriving from a worker.
   struct Incoming {
     int rank = 0;
     PushPullRequest head{};                   ///< The request that is being received
@@ -105,7 +105,7 @@ class PushPullServer {
     std::vector<std::byte> payload{};
     bool payload_taken = false;  ///< Returned by next() and not released
   };
-  /// What a worker is sent.
+  /// A reply to a worker.
   struct Answer {
     int rank = 0;
     bool awaits_values = false;

@@ -68,7 +68,7 @@ class PushPullWorker {
 
  private:
   struct Requests;
-  /// How far a share has been packed or unpacked.
+  /// The progress of packing or unpacking a share.
   struct Packed {
     std::size_t values = 0;
     std::size_t run = 0;

@@ -8,7 +8,7 @@
 
 namespace flotilla::mpi {
 
-/// How the ranks use their processors.
+/// The ranks' use of their processors.
 struct BindingUse {
   int threads = 0;             ///< Threads of a rank, as the deck says; 0: automatic
   bool steps_together = true;  ///< A step waits for the slowest rank

@@ -95,7 +95,7 @@ class MismatchDetector {
   std::vector<std::string> names_;
   std::map<std::uint64_t, std::pair<std::int64_t, double>> waits_;  ///< By communicator: number, since when
   double requested_s_ = 0;                                          ///< When this rank asked for a round last
-  // Of rank 0:
+  // On rank 0 only:
   bool requested_ = false;
   bool asking_ = false;
   std::int64_t round_ = 0;

@@ -80,7 +80,7 @@ struct Activity {
   std::int64_t index = -1;  ///< Bucket or batch; −1: none.
 };
 
-/// What counts as progress until the next beat.
+/// The kind of progress expected until the next beat.
 enum class ActivityState : int {
   moving,   ///< Nothing
   working,  ///< Processor time of the thread counts as progress

@@ -95,7 +95,7 @@ class Hooks {
     const std::lock_guard lock(mutex_);
     this->*hook = std::move(function);
   }
-  /// What the hook returns; an empty value where it is not set.
+  /// The result of the hook; an empty value if it is not set.
   template <class Answer>
   Answer ask(std::function<Answer()> Hooks::*hook) {
     const std::lock_guard lock(mutex_);
@@ -150,7 +150,7 @@ struct Watchdog::Impl {
     return presence;
   }
 
-  /// Where MPI fails the others are not asked any more.
+  /// After an MPI error the other ranks are no longer asked.
   template <class Work>
   void with_roll_call(Work work) {
     if (!roll_call || orphaned.load()) return;

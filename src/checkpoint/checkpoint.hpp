@@ -35,7 +35,7 @@ struct CheckpointState {
   std::int64_t optimizer_step = 0;  ///< For bias corrections; equals step unless steps were skipped
   std::string deck;                 ///< Resolved
   std::map<std::string, std::string> versions;  ///< "flotilla" → "0.1.0", "oneDNN" → "2.6.3" …
-  /// What the deck leaves open, by its key: of "auto" what was chosen, "strategy.all_reduce" →
+  /// Choices that the deck leaves open, by key: what "auto" resolved to, "strategy.all_reduce" →
   /// "shared-memory"; of data sets what they are (identity_of), "data.train" → "2000 samples, xxh3 …";
   /// the number of workers, "workers" → "4"; the scaling of inputs and targets, "model.inputs" → "uint8
   /// 1x28x28, (x - 127.5) / 127.5"; the names of classes, "data.class_names" → "[\"cat\",\"dog\"]"; and what
@@ -51,7 +51,7 @@ struct CheckpointState {
   bool resumes() const { return !deck.empty() && !inference_only; }
 };
 
-/// What the values of a dataset are.
+/// The type of a dataset's values.
 enum class Element { float32, unsigned64 };
 
 /// One dataset: path is "parameters/fc1.weight", "statistics/…", "optimizer/momentum/fc1.weight" or

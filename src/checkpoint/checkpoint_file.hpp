@@ -27,7 +27,7 @@ class CheckpointFile : public ValueSource {
   CheckpointFile& operator=(const CheckpointFile&) = delete;
 
   const CheckpointState& state() const { return index_.state; }
-  /// Of state and list of tensors: CheckpointPart::checksum.
+  /// The checksum of the state and the list of tensors: CheckpointPart::checksum.
   std::uint64_t checksum() const { return index_.checksum.value_or(0); }
   bool keeps_order() const { return index_.keeps_order; }  ///< Else tensors of a group come by name
   std::span<const CheckpointTensor> tensors() const override { return tensors_; }

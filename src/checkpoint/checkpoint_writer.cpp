@@ -164,7 +164,7 @@ std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const Check
   warning = error_of([&] { file.give_name(); });
   if (!file.has_name()) throw UserError(warning);
   require_written(path, written);
-  // Where it may not outlive a crash of the machine, the older ones are still needed.
+  // If it may not survive a crash of the machine, the older ones are still needed.
   if (warning.empty())
     warning = error_of([&] {
       if (writer.save.best_step >= 0) writer.folder.mark_best(writer.save.best_step);

@@ -195,7 +195,7 @@ Shape read_shape(hid_t dataset) {
   return shape;
 }
 
-/// Where the values lie if they are contiguous and little-endian.
+/// The position of the values if they are contiguous and little-endian.
 std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, const StoredTensor& tensor,
                                            std::int64_t file_bytes) {
   PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");

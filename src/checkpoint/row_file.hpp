@@ -87,7 +87,7 @@ class RowFileReader : public TableSource {
 
   const std::string& path() const { return index_.path; }
   const CheckpointState& state() const { return index_.state; }
-  /// Of state and list of tensors: CheckpointPart::checksum.
+  /// The checksum of the state and the list of tensors: CheckpointPart::checksum.
   std::uint64_t checksum() const { return index_.checksum.value_or(0); }
   const std::vector<RowTable>& tables() const override { return tables_; }
   /// @throws UserError naming file and dataset if a checksum does not match, or keys do not ascend.

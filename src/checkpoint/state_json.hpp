@@ -26,8 +26,8 @@ std::int64_t integer_in(const nlohmann::json& number);
 nlohmann::json json_of(const std::map<std::string, double>& numbers);
 std::map<std::string, double> numbers_of(const nlohmann::json& json);
 
-/// What CheckpointState::choices keeps as "data.class_names": the names as a JSON array; empty for none, and
-/// for more than an attribute of HDF5 holds beside the other choices.
+/// The value of "data.class_names" in CheckpointState::choices: the names as a JSON array; empty for none,
+/// and for more than an attribute of HDF5 holds beside the other choices.
 std::string text_of_class_names(const std::vector<std::string>& names);
 
 /// The names of the classes of a checkpoint; empty: it holds none.

@@ -18,7 +18,7 @@ constexpr std::int64_t most_grouped_values = std::int64_t{1} << 24;  // of a row
 constexpr std::int64_t most_read_bytes = std::int64_t{1} << 28;
 constexpr std::int64_t most_row_bytes = std::int64_t{1} << 30;
 
-/// How the numbers of an array belong to groups: number k to group k / inner mod groups.
+/// The grouping of an array's numbers: number k belongs to group k / inner mod groups.
 struct Grouping {
   std::int64_t groups = 1;
   std::int64_t inner = 1;
@@ -34,8 +34,8 @@ Grouping grouping_of(const ArrayForm& form, bool channels_last) {
   return grouping;
 }
 
-/// Of the numbers of one group in a piece: each of `inner` neighbours, `stride` numbers from one run to the
-/// next.
+/// The moments of one group's numbers in a piece: runs of `inner` neighbours, `stride` numbers from one run
+/// to the next.
 Moments moments_of(std::span<const double> values, const Grouping& grouping, std::int64_t group,
                    ArrayStatistics& statistics) {
   const auto stride = static_cast<std::size_t>(grouping.groups * grouping.inner);

@@ -197,7 +197,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   std::vector<Operation> operations = operations_of(run, loader->next().targets());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
-  // Where the device runs ahead, a round is long: it shows the upload of its first batch, which later steps
+  // On a device that runs ahead a round is long: it shows the upload of its first batch, which later steps
   // hide.
   constexpr std::int64_t most_rounds = 20;
   constexpr std::int64_t steps_ahead = 20;

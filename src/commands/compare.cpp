@@ -46,7 +46,7 @@ struct Prepared {
   std::string name_of(std::size_t training) const {
     return cat(plan.runs[trainings[training].run].name, ", seed ", trainings[training].seed);
   }
-  /// Of the whole comparison, absolute.
+  /// The folder of the whole comparison, absolute.
   std::string folder() const {
     return std::filesystem::path(trainings.front().deck.config.run.output).parent_path().parent_path();
   }
@@ -91,7 +91,7 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
   return prepared;
 }
 
-/// What the data of the deck hold now. Empty where they cannot be read: trainings that have ended do not need
+/// The identities of the deck's data now. Empty if they cannot be read: trainings that have ended do not need
 /// them, and all others say why.
 DataIdentities data_of(const Config& config) {
   DataIdentities data;

@@ -39,7 +39,7 @@ std::optional<ByteScaling> scaling_of_bytes(const DataConfig& data, const Sample
   return SampleScaling::of_pixels(form.shape[0], scaling_of(data, true)).bytes(form.shape[0]);
 }
 
-/// What programs that use the model may want to know.
+/// Metadata for programs that use the model.
 std::map<std::string, std::string> metadata_of(const Config& config, const CheckpointState& state,
                                                bool bytes) {
   std::map<std::string, std::string> all = {{"step", cat(state.step)}};

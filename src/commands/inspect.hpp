@@ -14,7 +14,7 @@ struct InspectArguments {
   bool show_deck = false;  ///< The deck as well
 };
 
-/// How to show a checkpoint.
+/// Options for showing a checkpoint.
 struct InspectOptions {
   bool json = false;  ///< Else a table
   bool deck = false;  ///< Append the deck; JSON always has it

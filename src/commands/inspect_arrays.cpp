@@ -50,7 +50,7 @@ ArrayFacts facts_of(const ArrayFile& file, const std::string& name) {
   return facts;
 }
 
-/// Of each group of numbers, or of all.
+/// The moments of each group of numbers, or of all.
 std::vector<Moments> told_moments(const ArrayStatistics& values) {
   const bool each = !values.groups.empty() && values.groups.size() <= most_told_groups;
   return each ? values.groups : std::vector<Moments>{values.all};
@@ -138,7 +138,7 @@ std::string as_json(const std::string& path, const std::string& format,
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// What a file or a folder of data is whose samples are not shown. Nothing where it is none, or may hold a
+/// Describes a file or folder of data whose samples are not shown. Nothing if it is none, or may hold a
 /// model.
 std::optional<Inspection> inspect_other_data(const std::string& path, const InspectOptions& options) {
   const FileKind kind = kind_of_path(path);

@@ -50,7 +50,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t most_list_labels = 16777216;  // the largest model.classes
 
-/// What is packed, and into which files.
+/// The images to pack and the files to write.
 struct Packing {
   ImageList list;
   std::string classes;              ///< Names of the classes, a line each; empty: they are not known
@@ -59,7 +59,7 @@ struct Packing {
   std::vector<ShardPart> shards;
 };
 
-/// What a rank has done.
+/// The results of a rank.
 struct Packed {
   std::int64_t shards = 0;    ///< Written
   std::int64_t finished = 0;  ///< Of an earlier run

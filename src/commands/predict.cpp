@@ -89,7 +89,7 @@ std::vector<std::size_t> ranking(const std::vector<double>& probabilities, std::
   return order;
 }
 
-/// What comes before a sample's classes, in both formats.
+/// The text before a sample's classes, in both formats.
 std::string begin_of(const PredictionLayout& layout, std::int64_t sample, const std::string& name) {
   if (layout.format == PredictionFormat::csv)
     return layout.names ? cat(sample, ",", csv_field(name)) : cat(sample);
@@ -158,7 +158,7 @@ struct PredictionTask {
   const std::vector<std::string>& names;  ///< Of classes; empty: they have numbers only
 };
 
-/// What was given, as the source of validation. @throws UserError if the deck's kind of data takes only one
+/// The given inputs, as the source of validation. @throws UserError if the deck's kind of data takes only one
 DataSourceConfig source_of(const DataConfig& data, const std::vector<std::string>& inputs) {
   const DataReader& reader = reader_of(data.kind);
   if (!data.keys().files)

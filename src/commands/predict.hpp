@@ -25,7 +25,7 @@ struct PredictArguments {
 /// gives their logits); or numbers as they are.
 enum class Told { classes, labels, numbers };
 
-/// How predictions are written.
+/// The layout of written predictions.
 struct PredictionLayout {
   PredictionFormat format = PredictionFormat::csv;
   Told told = Told::classes;

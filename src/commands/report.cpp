@@ -46,7 +46,7 @@ std::vector<std::string> file_names_of(const std::vector<report::RunRecord>& run
   return names;
 }
 
-/// Of several folders the runs that have reported a step: `runs/*` names others too.
+/// The runs among several folders that have reported a step: `runs/*` names other folders too.
 std::vector<report::RunRecord> read_given(const std::vector<std::string>& folders,
                                           const std::function<void(const std::string&)>& warn) {
   if (folders.size() == 1) return report::read_runs(folders);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t most_rows_shown = 16;
 
-/// Which rank computes on which GPU; for many ranks in the log only.
+/// Reports which rank computes on which GPU; for many ranks in the log only.
 void introduce_gpus(const RunParts& run, Reporter& reporter) {
   const mpi::GpuBinding& gpus = run.machine.gpus;
   if (gpus.ranks.empty()) return;

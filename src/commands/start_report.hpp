@@ -13,7 +13,7 @@
 
 namespace flotilla {
 
-/// What the start of a run is reported from, beside its parts.
+/// Facts reported at the start of a run, besides its parts.
 struct StartFacts {
   const std::string& deck_path;
   const LoadedDeck& deck;

@@ -18,7 +18,7 @@ class App;
 
 namespace flotilla {
 
-/// What a command line holds beside options: files in their order and overrides of deck keys,
+/// The positional arguments of a command line: files in their order and overrides of deck keys,
 /// "train.epochs=3", which may stand anywhere between them.
 class Positionals {
  public:
@@ -47,8 +47,8 @@ class Positionals {
 /// "train.epochs=3", in contrast to the path of a file; a file of such a name is written with "./" before it.
 bool is_override(const std::string& text);
 
-/// What a subcommand is for arguments of one type. A new one is described at the end of its source, and
-/// subcommands() lists it; --help, completion and manual pages follow.
+/// The description of a subcommand with arguments of one type. A new one is described at the end of its
+/// source, and subcommands() lists it; --help, completion and manual pages follow.
 template <class Arguments>
 struct SubcommandOf {
   std::string_view name;  ///< "train"; in a group of commands "bench step"

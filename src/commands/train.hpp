@@ -24,7 +24,7 @@ struct Training {
   bool job_has_advanced = false;  ///< In a training before: the job's time is not too short in itself
 };
 
-/// How a training ended.
+/// The end of a training.
 struct Trained {
   int exit_code = 0;
   std::string divergence{};  ///< On workers: what diverged where; empty: nothing did

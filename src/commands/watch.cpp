@@ -168,7 +168,7 @@ RunNews RunWatch::look(int columns, double now_s) {
   return news;
 }
 
-/// What keeps the run from writing its next line; empty: nothing does.
+/// The reason why the run does not write its next line; empty: there is none.
 std::string RunWatch::what_is_missing(double now_s, double& quiet_s) {
   if (!is_there(folder_)) return cat("waiting for ", folder_, ", which is not there yet", queue());
   if (run_ && now_s - line_s_ < std::max(least_quiet_s, quiet_intervals * interval_s_)) return "";

@@ -13,7 +13,7 @@
 
 namespace flotilla {
 
-/// What is new about a run.
+/// News of a run.
 struct RunNews {
   std::vector<std::string> lines;  ///< As the run's own console has them
   std::string waiting;             ///< What is waited for; empty: the run goes on
@@ -29,7 +29,7 @@ class RunWatch {
   /// @param jobs of the user, for what a run waits for: slurm_jobs_of_user()
   RunWatch(std::string folder, std::function<std::vector<std::string>()> jobs);
 
-  /// What was written since the last call. The first call leaves out all but the last line of each kind.
+  /// The lines written since the last call. The first call returns only the last line of each kind.
   /// @param columns for `live`
   /// @param now_s seconds since 1970
   RunNews look(int columns, double now_s);

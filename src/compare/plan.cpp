@@ -256,7 +256,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-/// What one training sets by itself, after all other overrides.
+/// The overrides of one training, after all others.
 Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t run, std::int64_t seed) {
   Overrides own = {
       cat("run.seed=", seed),

@@ -13,7 +13,7 @@
 
 namespace flotilla {
 
-/// What all trainings of a comparison have in common.
+/// The quantity that all trainings of a comparison have in common.
 enum class Equal {
   samples,  ///< The number of training samples, over all workers
   time,     ///< Seconds of training steps
@@ -26,7 +26,7 @@ struct PlannedRun {
   std::vector<config::PlacedOverride> set;
 };
 
-/// What `flotilla compare` is to train: a TOML file (docs/compare.md).
+/// The plan of `flotilla compare`: a TOML file (docs/compare.md).
 struct Plan {
   std::string path;
   std::string deck;        ///< Path

@@ -10,7 +10,7 @@
 
 namespace flotilla {
 
-/// What the metrics.jsonl of a run's folder says of the whole run, resumes included.
+/// Figures of a whole run, resumes included, read from its metrics.jsonl.
 struct RunFigures {
   std::string end{};     ///< Reason of the last line "end" behind all steps; empty: none, the run is to go on
   std::string device{};  ///< What computed
@@ -36,7 +36,7 @@ struct RunFigures {
 /// RunFigures::metric
 RunFigures figures_of(std::string_view metrics, std::optional<double> target);
 
-/// How far a training has come in its folder.
+/// The progress of a training in its folder.
 enum class Progressed { not_begun, begun, ended };
 
 /// Reads metrics.jsonl and deck.toml of a run's folder. Keys that say when a job stops may differ

@@ -69,7 +69,7 @@ enum class LossScaleKind { dynamic, fixed };
 template <>
 inline constexpr auto words_of<LossScaleKind> = deck_words("dynamic", "static");
 
-/// What the loss is multiplied with before the backward pass (src/optim/loss_scale.hpp). The constants are
+/// The factor of the loss before the backward pass (src/optim/loss_scale.hpp). The constants are
 /// Fleet's (docs/fleet.md, "Loss scale of float16").
 struct LossScaleConfig {
   LossScaleKind kind = LossScaleKind::dynamic;  ///< With float16 only
@@ -138,7 +138,7 @@ struct ModelConfig {
   std::int64_t embedding_width = 10;
   EmbeddingTables embeddings = EmbeddingTables::shared;
   double embedding_scale = 0.01;  ///< Bound of the uniform initial values
-  /// Of a user's own model: what the deck gives, by "<kind>.<key>" (keys.hpp)
+  /// The deck's keys of a user's own model, by "<kind>.<key>" (keys.hpp)
   std::map<std::string, config::Value> own;
 
   bool has_classes() const { return loss == ModelLoss::softmax; }
@@ -210,8 +210,8 @@ struct ReductionConfig {
   double last_bucket_mb = 1.0;
 };
 
-// Of each strategy: kind() is strategy.kind; state_kind() names its keys, beside the kind, on which its state
-// in a checkpoint depends.
+// Each strategy has kind(), which is strategy.kind, and state_kind(), which names the keys, besides the kind,
+// on which its state in a checkpoint depends.
 
 /// strategy.kind = "all-reduce".
 struct AllReduceConfig {
@@ -306,7 +306,7 @@ enum class RolesKind { collective, symmetric, ratio, user_defined };  ///< mpi::
 template <>
 inline constexpr auto words_of<RolesKind> = deck_words("collective", "symmetric", "ratio", "user-defined");
 
-/// Which ranks are workers and which are servers (mpi/core/roles.hpp).
+/// The assignment of ranks to workers and servers (mpi/core/roles.hpp).
 struct RolesConfig {
   std::optional<RolesKind> kind;  ///< None: by the strategy
   std::int64_t servers = 0;       ///< ratio
@@ -364,7 +364,7 @@ inline std::int64_t communicators(const Config& config) {
   return config.all_reduce() == nullptr ? 1 : config.all_reduce()->communicators;
 }
 
-/// What the outputs of a model that predicts numbers or labels of 0 and 1 mean: a data set hands over
+/// The units of the outputs of a model that predicts numbers or labels of 0 and 1: a data set hands over
 /// (t − data.target_mean) / data.target_std.
 class OutputUnits {
  public:

@@ -111,8 +111,8 @@ enum class SampleOrder { shuffled, file, blocks };
 template <>
 inline constexpr auto words_of<SampleOrder> = deck_words("shuffled", "file", "blocks");
 
-/// What a worker reads: its part of each global batch, or a shard of its own: of an equal number of files
-/// (one more for the first workers where they do not divide), or of an equal size.
+/// The part of the data that a worker reads: its part of each global batch, or a shard of its own: an equal
+/// number of files (one more for the first workers where they do not divide), or an equal size.
 enum class ShardBy { samples, files, bytes };
 template <>
 inline constexpr auto words_of<ShardBy> = deck_words("samples", "files", "bytes");

@@ -75,7 +75,7 @@ std::optional<Node> parse_word(std::string_view text, bool wants_string) {
   return Node{std::string(text), {}};
 }
 
-/// Where the element that the text begins with ends: its comma outside of quotes and brackets, or the end.
+/// The end of the first element of the text: its comma outside of quotes and brackets, or the end.
 std::size_t end_of_element(std::string_view text) {
   char quote = 0;
   int brackets = 0;

@@ -37,7 +37,7 @@ struct DeckValues {
 
   /// The given value of the key: the override, else the deck's value, else null.
   const Given* find(std::string_view path) const;
-  /// Where an element of an array was given; without a place in the deck's text for a default.
+  /// The origin of an element of an array; without a place in the deck's text for a default.
   Origin origin_of(std::string_view path, std::size_t element) const;
   /// Whether a mistake about the key, or about the table that it is in, is already reported.
   bool is_unusable(std::string_view path) const;

@@ -84,7 +84,7 @@ struct Key {
   std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
   bool of_host = false;           ///< Threads and memory of a host: ranks may have different values
 
-  // What an entry of the table adds where a key differs from most.
+  // Additions to an entry of the table, for keys that differ from most.
   Key only_for(Condition kinds) const { return with(&Key::condition, std::move(kinds)); }
   Key must_be_given() const { return with(&Key::presence, Necessity::required); }
   Key may_be_left_out() const { return with(&Key::presence, Necessity::optional); }
@@ -119,7 +119,7 @@ bool is_active(const Key& key, const Config& config);
 
 Value default_of(const Key& key);
 
-/// How a value breaks its key's own rule.
+/// A violation of a key's own rule.
 struct BrokenRule {
   std::string text;                    ///< "must be positive, got -4"
   std::optional<std::size_t> element;  ///< Which one of an array

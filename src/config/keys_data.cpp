@@ -5,7 +5,7 @@
 namespace flotilla::config {
 namespace {
 
-/// What each kind of data is: "idx": files of …; "image-list": ….
+/// The explanation of each kind of data: "idx": files of …; "image-list": ….
 std::string help_of_kinds() {
   std::string text;
   for (const DataKindKeys& kind : data_kinds)

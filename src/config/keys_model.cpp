@@ -12,7 +12,7 @@ bool predicts_numbers(ModelLoss loss) {
   return loss == ModelLoss::mse || loss == ModelLoss::mae || loss == ModelLoss::huber;
 }
 
-/// What a figure of validations needs of model.loss; empty: nothing.
+/// The values of model.loss that a figure of validations needs; empty: any.
 std::string_view losses_of(BestMetric best) {
   switch (best) {
     case BestMetric::accuracy_top1:
@@ -64,7 +64,7 @@ class ModelRules : public RuleChecks {
             "give a larger train.batch_size, or server.mode = \"half-async\"");
   }
 
-  /// What is of classes only.
+  /// Keys for classes only.
   void classes() {
     if (config.model.has_classes()) return;
     const std::string loss = cat("model.loss = ", quoted(word(config.model.loss)));

@@ -9,7 +9,7 @@
 
 namespace flotilla::config {
 
-/// Where a value was written.
+/// The place where a value was written.
 struct Origin {
   DeckPosition position;  ///< In the deck
   std::string override;   ///< "train.batch_size=-4"; empty if it is the deck's

@@ -12,7 +12,8 @@
 
 namespace flotilla::config {
 
-/// What the rules over several keys share: a deck's values, where they were given, and its mistakes so far.
+/// State shared by the rules over several keys: a deck's values, where they were given, and its mistakes so
+/// far.
 class RuleChecks {
  public:
   RuleChecks(const Config& deck, const DeckValues& values, Mistakes& found)
@@ -30,7 +31,7 @@ class RuleChecks {
                         [&](std::string_view path) { return given.is_unusable(path); });
   }
 
-  /// Where the first of these keys that was given at all was written.
+  /// The origin of the first of these keys that was given.
   Origin origin(std::initializer_list<std::string_view> paths) const {
     for (const std::string_view path : paths) {
       if (const Given* value = given.find(path)) return value->origin;

@@ -235,7 +235,7 @@ class AugmentedDataset final : public WrappedDataset {
   std::array<std::uint8_t, 4> erased_bytes_{};
 };
 
-/// What each operation of the deck needs of the samples. @throws UserError naming the key of the first one
+/// Checks that the samples suit each operation of the deck. @throws UserError naming the key of the first one
 /// that these samples (C,H,W) do not suit, and the data
 void check_augmentation(const AugmentationSpec& spec, const Dataset& images) {
   const Shape& shape = images.sample_shape();

@@ -27,7 +27,7 @@ struct AugmentationSpec {
   bool any() const { return flip > 0.0 || padding > 0 || erase > 0.0 || operations.count > 0; }
 };
 
-/// What is done to one sample besides RandAugment, in this order.
+/// The operations on one sample besides RandAugment, in this order.
 struct Augmentation {
   bool flip = false;
   std::int64_t down = 0;  ///< Pixels that the image moves down and to the right; black moves in

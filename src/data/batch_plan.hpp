@@ -35,14 +35,14 @@ class ReadAhead {
   HostReader reader_;
 };
 
-/// What is known of a batch before its samples are read.
+/// The samples of a batch, before they are read.
 struct Selection {
   std::int64_t valid = 0;       ///< Rows of the batch that count
   std::uint64_t variation = 0;  ///< Of the epoch
   PairMix mix{};                ///< Of the step
 };
 
-/// Which samples make up the batches. Called by several threads at once.
+/// Chooses the samples of each batch. Called by several threads at once.
 class BatchPlan {
  public:
   virtual ~BatchPlan() = default;

@@ -50,7 +50,7 @@ enum class FileFormat {
   other
 };
 
-/// What a file or a folder is, by its contents. Its texts are literals.
+/// The kind of a file or folder, by its contents. The texts are literals.
 struct FileKind {
   FileFormat format = FileFormat::unknown;
   std::string_view name{};    ///< With its article: "an HDF5 file", "a WebP image"

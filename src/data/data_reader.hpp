@@ -20,7 +20,7 @@
 
 namespace flotilla {
 
-/// What is to be opened: one of the two sources of a deck's data.
+/// A request to open one of the two sources of a deck's data.
 struct DataRequest {
   const DataConfig& data;
   const DataSourceConfig& source;
@@ -45,8 +45,8 @@ struct SampleForm {
 
 struct ArrayFormat;
 
-/// How a kind of data is read: all that is known of it beside its keys (data_kinds). A new one is described
-/// at the end of its source and named in data_readers.
+/// The reader of a kind of data: everything about the kind except its keys (data_kinds). A new one is
+/// described at the end of its source and named in data_readers.
 struct DataReader {
   DataKind kind;
   std::unique_ptr<Dataset> (*open)(const DataRequest& request);
@@ -59,14 +59,14 @@ struct DataReader {
   SampleForm (*form)(const DataRequest& request) = nullptr;
   /// The scaling that the keys ask for, (x − mean) / std, of bytes with x / 255. Null: as stored.
   GivenScaling (*scaling)(const DataConfig& data, bool bytes) = nullptr;
-  /// What the network sees of a stored number x, where it is no scaling: "log of x".
+  /// The network's input for a stored number x, if it is no scaling: "log of x".
   std::string (*input)(const DataConfig& data) = nullptr;
   /// The names of the classes that come with the data; empty: there are none. Null: never
   std::vector<std::string> (*class_names)(const DataConfig& data, std::int64_t classes) = nullptr;
   bool class_folders = false;        ///< The classes are the folders in DataSourceConfig::path
   bool predicts_several = false;     ///< `flotilla predict` takes several paths
   std::string_view one_advice = {};  ///< Else: what to name instead of several: "; of several logs name …"
-  /// Of text files: whether the first line, without blanks around it, is one of this kind.
+  /// For text files: whether the first line, without surrounding blanks, is of this kind.
   bool (*is_line)(std::string_view line) = nullptr;
   FileKind file{};                      ///< What a file with such a line is
   const ArrayFormat* arrays = nullptr;  ///< Of kinds of arrays, whose functions are those of open_arrays.hpp

@@ -26,7 +26,7 @@ struct BadSample : UserError {
   using UserError::UserError;
 };
 
-/// What is known of all samples once a data set is opened.
+/// Facts about all samples, known once a data set is opened.
 struct DatasetFacts {
   std::int64_t size = 0;      ///< Samples
   Shape shape{};              ///< Of a sample; where there are bags, of its dense features: may be of size 0
@@ -127,12 +127,12 @@ class WrappedDataset : public Dataset {
 /// Samples of which identity_of() reads the contents; all of a smaller data set.
 inline constexpr std::int64_t identified_samples = 64;
 
-/// What the data are: "2000 samples, xxh3 0123456789abcdef", a checksum of what they identify() with
+/// The identity of the data: "2000 samples, xxh3 0123456789abcdef", a checksum of what they identify() with
 /// identified_samples samples, spread evenly from the first to the last. Equal texts mean the same samples,
 /// as far as those that were read tell. @throws UserError as reading does
 std::string identity_of(const Dataset& data);
 
-/// How a data set will be used.
+/// The intended use of a data set.
 struct DatasetUse {
   bool training = true;            ///< With augmentation; an image may be listed twice
   std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class

@@ -192,7 +192,7 @@ std::string digits_of(std::int64_t number, std::size_t width) {
   return std::string(sign, '-') + std::string(width - std::min(width, digits.size() + sign), '0') + digits;
 }
 
-/// What "first..last" or "first..last..step" between two braces stands for; nothing if it is no range.
+/// The expansion of "first..last" or "first..last..step" between two braces; nothing if it is no range.
 std::vector<std::string> range_of(std::string_view text) {
   std::vector<std::string_view> parts;
   for (std::string_view rest = text;; rest.remove_prefix(parts.back().size() + 2)) {

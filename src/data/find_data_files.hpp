@@ -52,7 +52,7 @@ bool is_of_system(const std::string& name);
 /// @throws UserError for more than a million
 std::vector<std::string> expand_braces(const std::string& pattern);
 
-/// What a file of a folder is to those who read the folder: `beside` are known companions of the data.
+/// The role of a file in a folder of data: `beside` are known companions of the data.
 enum class InFolder { data, beside, other };
 struct WhatIs {
   std::function<InFolder(const std::string& name)> of{};  ///< Empty: all files are data

@@ -20,7 +20,7 @@ std::string input_form(const DataConfig& data, const Dataset& set);
 /// The shape of a sample in an input_form().
 Shape shape_in(const std::string& form);
 
-/// What the loss sees of a number t that is to be predicted: "(t - 3) / 2".
+/// The target that the loss gets for a number t: "(t - 3) / 2".
 std::string target_form(const DataConfig& data);
 
 /// Compares the inputs of data with those that a model was trained on.

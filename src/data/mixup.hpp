@@ -20,7 +20,7 @@ double symmetric_beta(double alpha, Random& random);
 /// share a.
 void mix(std::span<float> a, std::span<float> b, float share);
 
-/// How the pairs of a step are mixed.
+/// The mixing of a step's pairs.
 struct PairMix {
   float share = 0.0F;  ///< Of the partner in the label
   bool cut = false;    ///< CutMix: the rectangle is exchanged. Else mixup with this share

@@ -18,7 +18,7 @@ struct SampleRange {
   friend bool operator==(const SampleRange&, const SampleRange&) = default;
 };
 
-/// How the samples of an epoch are put into an order.
+/// The order of an epoch's samples.
 struct OrderSpec {
   SampleOrder order = SampleOrder::shuffled;
   std::int64_t block = 1;   ///< blocks: neighbouring samples that lie in one block
@@ -65,7 +65,7 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// How an epoch is cut into steps.
+/// The division of an epoch into steps.
 struct Sharding {
   std::int64_t samples = 0;
   std::int64_t workers = 1;
@@ -83,8 +83,8 @@ struct Sharding {
   /// The steps of the largest share, in which workers with smaller ones start again; with drop_last, of the
   /// smallest.
   std::int64_t steps_per_epoch() const;
-  /// What Position::offset counts in a whole epoch: the samples; with shares those of all of its steps, in
-  /// which workers with smaller shares start again.
+  /// The value of Position::offset after a whole epoch: the number of samples; with shares that of all of its
+  /// steps, in which workers with smaller shares start again.
   std::int64_t consumed_per_epoch() const;
   /// Steps from `position`, which may stem from another sharding of the same samples, to the end of `epochs`
   /// epochs.
@@ -101,10 +101,11 @@ struct Sharding {
 /// or if a worker has no share.
 void check_sharding(const Sharding& sharding);
 
-/// Which samples a worker trains on: a pure function of (seed, position, worker), with equal step counts on
-/// all workers by construction. An EpochOrder puts all samples into an order; a step takes the next global
-/// batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m of that.
-/// With shares each worker has an order of its own samples instead, of which a step takes the next batch.
+/// Chooses the samples that a worker trains on: a pure function of (seed, position, worker), with equal step
+/// counts on all workers by construction. An EpochOrder puts all samples into an order; a step takes the next
+/// global batch of it, of which worker w takes the contiguous part w and micro-step m the contiguous part m
+/// of that. With shares each worker has an order of its own samples instead, of which a step takes the next
+/// batch.
 class Sampler {
  public:
   /// @throws UserError as check_sharding does.
@@ -121,7 +122,7 @@ class Sampler {
   /// holds.
   void indices(Position position, std::int64_t worker, std::int64_t micro_step, std::span<std::int64_t> out,
                std::int64_t first = 0) const;
-  /// Which sample takes the place of one that cannot be read, at the given attempt (0, 1 …): f(seed, sample,
+  /// The sample that replaces one that cannot be read, at the given attempt (0, 1 …): f(seed, sample,
   /// attempt).
   std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const;
 

@@ -45,7 +45,7 @@ void remove_unfinished(const std::string& path);
 /// Removes what AtomicFiles left for all files of a folder whose names begin so. Not while others write them.
 void remove_unfinished_in(const std::string& folder, const std::string& beginning);
 
-/// What is no regular file (/dev/stdout) is written into instead.
+/// A path that is no regular file (/dev/stdout) is written to directly.
 /// @throws UserError naming the file and the reason; the file before, if any, is then untouched.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 

@@ -47,7 +47,7 @@ void fail_to_write(const std::string& name, int error, Remedy remedy, const char
 
 namespace {
 
-/// Of a file that is read into memory as a whole: lists of some ten million images.
+/// The limit for files read into memory as a whole: lists of some ten million images.
 constexpr std::int64_t most_text = std::int64_t{1} << 32;
 
 const char* more_room(int /*error*/) {
@@ -239,7 +239,7 @@ void File::reserve(std::int64_t bytes) {
 }
 
 void File::push_out(std::int64_t begin, std::int64_t bytes) {
-  // What fails here fails again in sync().
+  // An error here is reported by sync().
   ::sync_file_range(descriptor_, begin, bytes,
                     SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }

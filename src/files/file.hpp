@@ -20,7 +20,7 @@ struct UnreadableFile : UserError {
   UnreadableFile(const std::string& name, const std::string& reason);
 };
 
-/// What a user can do about an errno.
+/// A remedy for an errno.
 using Remedy = const char* (*)(int error);
 
 /// The system's words for an errno: "No space left on device".
@@ -35,7 +35,7 @@ std::string system_message(int error);
 [[noreturn]] void fail_to_write(const std::string& name, int error, Remedy remedy = nullptr,
                                 const char* action = "write");
 
-/// How long a file is and when it was changed last.
+/// The length and the time of the last change of a file.
 struct FileStamp {
   std::int64_t bytes = 0;
   std::int64_t changed_ns = 0;  ///< Since 1970
@@ -112,7 +112,7 @@ class File {
   std::int64_t size_ = 0;
 };
 
-/// Where temporary files go: $TMPDIR, else /tmp.
+/// The folder for temporary files: $TMPDIR, else /tmp.
 std::string temporary_folder();
 
 /// Writes all of `text`, with one system call where the system takes it whole. Returns 0 or the errno. A

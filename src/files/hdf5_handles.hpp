@@ -88,19 +88,19 @@ bool lies_in_other_files(hid_t creation);
 /// `bytes` there: HDF5 would read past them, or at address 0.
 bool is_cut_short(hid_t dataset, hid_t creation, std::int64_t bytes);
 
-/// What the chunks of a dataset went through when they were written.
+/// A filter applied to the chunks of a dataset when they were written.
 struct Filter {
   H5Z_filter_t id = 0;
   std::string name{};  ///< Empty: HDF5 has none for it
 };
 
-/// How a file is rewritten of which a filter is not read here: "h5repack -f SHUF …".
+/// The command that rewrites a file with a filter that cannot be read here: "h5repack -f SHUF …".
 std::string remedy_of(const Filter& filter);
 
-/// How a file is rewritten whose values lie in other files, or in a layout that is not read here.
+/// The command that rewrites a file whose values lie in other files, or in a layout that cannot be read here.
 inline constexpr const char* contiguous_remedy = "h5repack -l CONTI OLD NEW writes them into one file";
 
-/// Of a dataset with these creation properties, in the order of writing.
+/// The filters of a dataset with these creation properties, in the order of writing.
 std::vector<Filter> filters_of(hid_t creation);
 
 /// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a

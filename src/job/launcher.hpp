@@ -14,12 +14,12 @@ struct LaunchedProcess {
   std::int64_t number = 0;  ///< Of this one, from 0
 };
 
-/// Where this process was started by hand in a shell that is one of several tasks (srun --pty): removes the
+/// If this process was started by hand in a shell that is one of several tasks (srun --pty), removes the
 /// variables by which MPI would wait for the other tasks. To be called before MPI is initialised.
 void leave_task_of_shell();
 
-/// What started this process, by the variables that launchers set; empty if nothing did, or started one only.
-/// To be called before MPI is initialised, which may set them too.
+/// The launcher of this process, by the variables that launchers set; empty if there is none, or it started
+/// one process only. To be called before MPI is initialised, which may set them too.
 std::optional<LaunchedProcess> launched_process();
 
 /// Why the processes of a launcher do not know of each other, and the remedy: for those that each find

@@ -36,7 +36,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
 }
 
-/// What a command writes, up to 4 KiB; empty if it fails.
+/// The output of a command, up to 4 KiB; empty if it fails.
 std::string output_of(const std::string& command) {
   // No fork of this process's own: popen spawns, so MPI's memory is not copied.
   FILE* pipe = popen(command.c_str(), "re");

@@ -21,7 +21,7 @@ namespace flotilla {
 
 namespace {
 
-/// What signals a process and its group at once, such as timeout(1), sends one request twice.
+/// A program that signals a process and its group at once, such as timeout(1), sends one request twice.
 constexpr std::int64_t one_request_ns = 200'000'000;
 
 std::atomic<int> received{0};

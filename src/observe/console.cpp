@@ -18,7 +18,7 @@ namespace flotilla {
 
 namespace {
 
-/// Of fewer classes the label is among the five highest logits for most samples.
+/// With fewer classes the label is among the five highest logits for most samples.
 constexpr std::int64_t least_classes_for_top5 = 10;
 
 bool shows_top5(std::int64_t classes) {

@@ -15,7 +15,7 @@ using Figures = std::map<std::string, double, std::less<>>;
 /// Models that have a metric, by what they predict.
 enum class MetricOf { all, classes, numbers, labels, clicks };
 
-/// How the console shows a metric.
+/// The console's form of a metric.
 enum class Shown {
   no,
   four_digits,

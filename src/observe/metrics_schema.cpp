@@ -238,7 +238,7 @@ struct Writer {
   }
 };
 
-/// Of a number that no report has counted to: of a damaged line.
+/// The count of a damaged line: no report has counted so far.
 struct NoCount {};
 
 /// 2⁶⁰, so that differences of counts fit into 64 bits.

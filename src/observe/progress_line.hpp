@@ -7,7 +7,7 @@
 
 namespace flotilla {
 
-/// What the amounts of a ProgressLine count.
+/// The unit of a ProgressLine's amounts.
 enum class Amount { items, bytes };
 
 /// Work that may take long, shown as the last line of the terminal while it lasts, from half a second on and

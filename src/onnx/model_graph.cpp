@@ -35,7 +35,7 @@ std::string add_scaling(GraphBuilder& graph, const std::string& x, const ByteSca
   return graph.node("Transpose", {shifted}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}});
 }
 
-/// What comes behind the network's outputs `x`: probabilities, or numbers in units of the data.
+/// Adds the nodes behind the network's outputs `x`: probabilities, or numbers in units of the data.
 /// @returns the name of the graph's output
 std::string add_end(GraphBuilder& graph, const std::string& x, const Config& config, bool probabilities) {
   const ModelConfig& model = config.model;

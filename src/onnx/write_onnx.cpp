@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
 
-/// Where protobuf's bytes go.
+/// The file that protobuf writes to.
 class FileStream : public google::protobuf::io::CopyingOutputStream {
  public:
   explicit FileStream(File& file) : file_(file) {}

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// What the loss is multiplied with before a backward pass in float16, so that small gradients are not
+/// The factor of the loss before a backward pass in float16, so that small gradients are not
 /// rounded to zero; the optimizer divides by it. A step whose gradients overflow is skipped, and the scale
 /// follows (Micikevicius et al. 2018; constants and rule: docs/fleet.md, "Loss scale of float16"):
 ///

@@ -112,7 +112,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const A
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,
                                      bool per_tensor);
 
-/// What global-norm clipping multiplies the gradient with, beside gradient_scale:
+/// The factor by which global-norm clipping multiplies the gradient, besides gradient_scale:
 /// min(1, max_norm / (‖gradient_scale · gradients‖₂ + 10⁻⁶)), as torch's clip_grad_norm_. 1 if max_norm is 0.
 double clip_factor(FlatMath& math, DeviceSpan<const float> gradients, double gradient_scale, double max_norm);
 /// The factor of global-norm clipping where Σ gradients² is known, such as that over all servers.

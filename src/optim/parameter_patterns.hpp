@@ -10,9 +10,9 @@
 
 namespace flotilla {
 
-// Which tensors the patterns of a deck name: optimizer.frozen and optimizer.rates parameters ("layer1.*"),
-// model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" stand for what they stand for in
-// file names of a shell; "*" crosses dots.
+// The tensors that the patterns of a deck name: optimizer.frozen and optimizer.rates name parameters
+// ("layer1.*"), model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" stand for what they
+// stand for in file names of a shell; "*" crosses dots.
 
 /// Whether optimizer.frozen names the parameter.
 bool is_frozen(const OptimizerConfig& config, const std::string& parameter);
@@ -20,10 +20,10 @@ bool is_frozen(const OptimizerConfig& config, const std::string& parameter);
 /// The factor of the parameter's learning rate: of optimizer.rates the last entry that names it, else 1.
 float rate_factor_of(const OptimizerConfig& config, const std::string& parameter);
 
-/// Of each parameter, whether optimizer.frozen names it.
+/// For each parameter, whether optimizer.frozen names it.
 std::vector<bool> frozen_slices(const OptimizerConfig& config, const ArenaLayout& parameters);
 
-/// Of each running statistic, whether model.fixed_statistics names its batch norm.
+/// For each running statistic, whether model.fixed_statistics names its batch norm.
 std::vector<bool> fixed_slices(const ModelConfig& config, const ArenaLayout& statistics);
 
 /// @throws UserError for a pattern that names nothing in the network, with names that are similar, and where

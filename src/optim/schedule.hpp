@@ -8,7 +8,7 @@
 
 namespace flotilla {
 
-/// Where training stands. Samples are counted, not steps, so that another number of workers at the same
+/// The progress of training. Samples are counted, not steps, so that another number of workers at the same
 /// global batch sees the same learning rates.
 struct Progress {
   double epochs = 0.0;        ///< Samples consumed before this step ÷ samples of an epoch

@@ -191,7 +191,7 @@ std::string line_style(std::size_t run, CurveStyle style) {
                      dash.empty() ? "" : fmt::format(R"( stroke-dasharray="{}")", dash));
 }
 
-/// What tells runs from one another without their colours: a circle, a square, a triangle or a diamond.
+/// The marker that distinguishes runs without colours: a circle, a square, a triangle or a diamond.
 std::string marker_of(std::size_t run, double x, double y) {
   constexpr std::array<std::string_view, 4> shapes = {"m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z",
                                                       "m-3.6,-3.6h7.2v7.2h-7.2Z", "m0,-5l4.6,8.2h-9.2Z",

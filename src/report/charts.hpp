@@ -8,7 +8,7 @@
 
 namespace flotilla::report {
 
-/// How a curve is drawn.
+/// The style of a curve.
 enum class CurveStyle { thin, strong };
 
 /// A curve that each run has in a chart, if it reports that series.

@@ -27,7 +27,7 @@ bool split_metrics_line(std::string_view line, std::vector<MetricValue>& values)
 /// The number of a JSON text; NaN for `null`. Nothing if it is no number.
 std::optional<double> metric_number(std::string_view text);
 
-/// What a JSON string holds, its escapes resolved; other values as they are written.
+/// The contents of a JSON string, its escapes resolved; other values as they are written.
 std::string metric_text(std::string_view text);
 
 /// The keys of a `step` line that the report uses.

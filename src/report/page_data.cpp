@@ -80,7 +80,8 @@ std::vector<DeckDifference> deck_differences(const std::vector<std::string>& dec
     const auto differs = [&](const std::string& value) { return value != row.values.front(); };
     if (std::ranges::any_of(row.values, differs)) differences.push_back(std::move(row));
   }
-  // What only some decks have mostly follows from another key, as the kind of the strategy: it comes last.
+  // Keys that only some decks have mostly follow from another key, such as the kind of the strategy: they
+  // come last.
   std::ranges::stable_partition(differences, [](const DeckDifference& row) {
     return std::ranges::find(row.values, "") == row.values.end();
   });

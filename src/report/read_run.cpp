@@ -188,11 +188,11 @@ void RunBuilder::validation(const nlohmann::json& line) {
   if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;
   if (totals_.figure.empty()) {
     totals_.figure = text_of(line, "best_of");
-    // Of a loss or an error the least is best: another figure is shown.
+    // The best loss or error is the smallest: another figure is shown.
     const Metric* const metric = find_metric(totals_.figure);
     if (totals_.figure.empty() || (metric != nullptr && metric->less_is_better))
       totals_.figure = figure_of(line);
-    // Where the weights are averaged, best_of means the figure of the averaged ones.
+    // If weights are averaged, best_of means the figure of the averaged weights.
     if (line.contains("average_" + totals_.figure)) totals_.figure.insert(0, "average_");
   }
   totals_.last_figure = number_of(line, totals_.figure.c_str());
@@ -252,7 +252,7 @@ fs::path whole_path(const std::string& folder) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-/// Where and why a run failed, if it did.
+/// Adds where and why a run failed, if it did.
 void add_failure(RunRecord& record) {
   const std::optional<Failure> failure = read_failure(record.folder);
   if (failure) {

@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 6> phase_names = {
 
 using PhaseReduction = MeanReduction<phase_names.size()>;
 
-/// Where a run stood after a step.
+/// The progress of a run after a step.
 struct Knot {
   double step = 0.0;
   double seconds = 0.0;  ///< Of running: the time between attempts is left out
@@ -43,7 +43,7 @@ struct Improvement {
   Knot at;
 };
 
-/// What the last start of a run said of it.
+/// Facts about a run from its last start.
 struct RunFacts {
   std::string device{};
   std::string all_reduce{};

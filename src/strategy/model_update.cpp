@@ -165,7 +165,7 @@ void ModelUpdate::apply(double learning_rate) {
   parts_.optimizer.set_steps(parts_.optimizer.steps() - not_taken_);
 }
 
-/// What the optimizer writes beside the parameters.
+/// The half-precision copy that the optimizer writes besides the parameters.
 HalfCopy ModelUpdate::half_copy() {
   return parts_.halves == nullptr ? HalfCopy{} : parts_.halves->target(parts_.model.parameters);
 }

@@ -35,7 +35,7 @@ class WeightAverage {
   /// "strategy/average_parameters", and where there are statistics "strategy/average_statistics".
   std::vector<StateArray> arrays();
   std::map<std::string, double> numbers() const;  ///< For StrategyState::numbers
-  /// Where numbers() are not among those that were saved, the next update is the first.
+  /// If numbers() are not among the saved ones, the next update is the first.
   void set_numbers(const std::map<std::string, double>& saved);
   std::int64_t bytes() const;
 

@@ -36,7 +36,7 @@ struct StepOutcome {
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker
 };
 
-/// What a worker has exchanged with others since the start of training.
+/// The traffic of a worker since the start of training.
 struct Traffic {
   std::int64_t sent_bytes = 0;
   /// Pushes to servers that do not wait for all workers, and the sum over them of what server 0 said then:
@@ -67,7 +67,7 @@ struct Resumption {
   bool own_state = false;
 };
 
-/// What workers hold in common between a step and the next.
+/// The state that workers have in common between two steps.
 struct Alike {
   Model model{};       ///< The part of the model that is equal on all workers; empty spans: none
   bool slots = false;  ///< The optimizer's slots are equal on all workers
@@ -75,7 +75,7 @@ struct Alike {
   std::span<const int> groups{};
 };
 
-/// How far workers may be from each other.
+/// The distance that workers may have from each other.
 struct Pace {
   bool independent = false;  ///< Workers step independently until a step with StepInfo::synchronise
   /// Whether StepInfo::synchronise in the next step would not change training; equal on every worker.
@@ -90,9 +90,9 @@ struct StrategyDescription {
   std::int64_t held_bytes = 0;     ///< Memory of its arrays, without this worker's model
 };
 
-/// How the workers agree on one model. In a step, gradients are summed (GradientSums) and unless servers do
-/// it, this worker updates its model by the sums (ModelUpdate), whatever the strategy: exchange() is what the
-/// strategies do differently. The trainer calls a strategy at these points and nowhere else.
+/// The way in which workers agree on one model. In a step, gradients are summed (GradientSums) and unless
+/// servers do it, this worker updates its model by the sums (ModelUpdate), whatever the strategy: exchange()
+/// is what the strategies do differently. The trainer calls a strategy at these points and nowhere else.
 class Strategy {
  public:
   virtual ~Strategy() = default;

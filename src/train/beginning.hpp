@@ -27,7 +27,7 @@ struct Beginning {
   double seconds = 0.0;                          ///< That steps took before; with train.seconds
 };
 
-/// Where the training loop begins. @param resumed null: at zero
+/// The start of the training loop. @param resumed null: at zero
 Beginning beginning_at(const LoadedCheckpoint* resumed, const std::map<std::string, std::string>& changes,
                        const Config& config);
 

@@ -118,7 +118,7 @@ void Checkpoints::save() {
   longest_ns_ = std::max(longest_ns_, trace::now_ns() - begin_ns);
 }
 
-/// Where the training is, and what it depends on.
+/// The progress of the training, and what it depends on.
 CheckpointState Checkpoints::counters() const {
   const RunParts& run = parts_.run;
   CheckpointState state{

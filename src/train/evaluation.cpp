@@ -20,7 +20,7 @@ namespace {
 using Totals = std::array<double, loss_sums>;
 constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
-/// What is computed of each sample; null: not of this model.
+/// The metrics of each sample; null: this model has none.
 struct SampleMetrics {
   ClickCounts* clicks = nullptr;
   OutputSums* outputs = nullptr;
@@ -75,7 +75,7 @@ void apply(const EvaluationTask& task, ValidationShard shard,
   Network& network = task.network;
   const auto loader =
       make_validation_loader(task.data, shard, network.batch(), loading_for(network.device(), task.options));
-  // Of samples without targets.
+  // For samples without targets.
   const std::int64_t outputs = network.layers().back()->output_shape().size();
   const bool needs_zeros = network.output_loss() && task.data.target_width() == 0;
   const std::vector<float> zeros(needs_zeros ? static_cast<std::size_t>(outputs) : 0);

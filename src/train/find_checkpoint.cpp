@@ -78,7 +78,7 @@ LoadedCheckpoint read_state(const std::string& file, CheckpointFile::Content con
   return {.path = absolute(file), .state = CheckpointFile(file, content).state()};
 }
 
-/// What `run.resume` names. @throws UserError if it is not there.
+/// The checkpoint that `run.resume` names. @throws UserError if it is not there.
 const std::string& named_by_resume(const std::string& path) {
   if (!is_there(path))
     throw UserError(cat(

@@ -111,8 +111,8 @@ void ModelChecks::agree_on_divergence() const {
     if (!text.empty()) throw Divergence{text};
 }
 
-/// Where only this worker diverged: the others do not know of it, their samples may be good. Ends the job, or
-/// asks all workers to stop.
+/// Called if only this worker diverged: the others do not know of it, their samples may be good. Ends the
+/// job, or asks all workers to stop.
 void ModelChecks::end_diverged_alone(const std::string& what) {
   if (!diverged_.empty()) return;
   saves_.finish();

@@ -17,7 +17,7 @@ struct Divergence {
   std::string text;
 };
 
-/// What must hold of the model between steps: workers hold equal models, values are finite, some loss scale
+/// Checks of the model between steps: workers hold equal models, values are finite, some loss scale
 /// avoids overflow. A run where it does not hold ends.
 class ModelChecks {
  public:

@@ -15,7 +15,7 @@
 
 namespace flotilla {
 
-/// How the network of a deck will be used.
+/// The intended use of a deck's network.
 struct NetworkUse {
   Shape sample;            ///< Shape of a sample; of click data that of its dense values
   std::int64_t slots = 0;  ///< Of click data; else 0
@@ -55,7 +55,7 @@ bool is_listed(const ModelConfig& model);
 /// @throws UserError naming the layer that does not fit
 std::vector<PlannedLayer> plan_model(const ModelConfig& model, const Shape& input, Purpose purpose);
 
-/// What a network takes of samples of this shape. @param slots of click data; else 0
+/// The input shape of a network for samples of this shape. @param slots of click data; else 0
 Shape network_input(const ModelConfig& model, const Shape& sample, std::int64_t slots);
 
 /// The network that the deck describes, by the maker of its kind. @throws UserError if it cannot take such

@@ -10,14 +10,14 @@ namespace flotilla {
 
 namespace {
 
-/// Where the tensors of a file are, by path.
+/// The places of a file's tensors, by path.
 std::map<std::string, std::size_t> places_in(const ValueSource& file) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < file.tensors().size(); ++i) places.emplace(file.tensors()[i].path, i);
   return places;
 }
 
-/// Where the tensors of a group are, in the order of the file.
+/// The places of a group's tensors, in the order of the file.
 std::vector<std::size_t> places_of_group(const ValueSource& file, const std::string& group) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < file.tensors().size(); ++i)

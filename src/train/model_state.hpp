@@ -32,7 +32,7 @@ void restore(ValueSource& file, const std::string& path, const Network& network,
 /// Whether a file has tensors of a group: "parameters", "optimizer/momentum".
 bool has_group(const ValueSource& file, const std::string& group);
 
-/// What was taken from a file of weights.
+/// The result of loading a file of weights.
 struct LoadedWeights {
   /// "loaded 100 of 102 tensors from model.h5; left: fc.weight 1000x512 in the file, 4x512 here"; empty:
   /// there was no file

@@ -93,7 +93,7 @@ std::string rate_jump(const Config& config, const Sharding& sharding, const Chec
   const RunEnd now = end_by(config, sharding);
   const double before = rate(saved.schedule, then);
   const double after = rate(config.schedule, now);
-  // What a finished run would do next does not matter.
+  // The next step of a finished run does not matter.
   if (now.step == checkpoint.step || std::abs(after - before) <= smallest_jump * std::max(after, before))
     return {};
   return fmt::format(

@@ -117,7 +117,7 @@ std::vector<ResumeDifference> free_changes(std::vector<ResumeDifference> differe
 
 constexpr std::string_view change_at = "changed at step ";
 
-/// What run.resume_with has let differ, by the step of the resume, in this one and in those before.
+/// Differences that run.resume_with has allowed, by the step of the resume, in this one and in those before.
 std::map<std::string, std::string> changes_by_step(const CheckpointState& state,
                                                    const std::vector<ResumeDifference>& differences) {
   std::map<std::string, std::string> changes;

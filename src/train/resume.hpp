@@ -16,12 +16,12 @@ namespace flotilla {
 /// parameters of rank 0, if the deck names any. @returns on rank 0 what was loaded.
 LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warnings);
 
-/// How a run continues from a checkpoint.
+/// The continuation of a run from a checkpoint.
 struct Continuation {
   bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
   std::map<std::string, double> numbers{};  ///< For Strategy::resume, as the next
   bool same_periods = false;
-  /// What run.resume_with has let differ so far, as checkpoints keep it: "changed at step 200" →
+  /// Differences that run.resume_with has allowed so far, as checkpoints keep them: "changed at step 200" →
   /// "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now"
   std::map<std::string, std::string> changes{};
   std::vector<std::string> notes{};  ///< Lines for the start: what could not be restored, what changes

@@ -47,9 +47,10 @@ struct RunData {
   std::unique_ptr<Dataset> training;
   std::unique_ptr<Dataset> validation;  ///< Null: none
   Sharding sharding;
-  /// What checkpoints keep of the data, equal on all workers: identity_of each data set by the deck's name
-  /// for it, "data.train" and "data.validation", as worker 0 finds it; "model.inputs", the input_form() of
-  /// the training data, and "model.targets", the target_form(), of a model that predicts numbers
+  /// Facts about the data that checkpoints keep, equal on all workers: identity_of each data set by the
+  /// deck's name for it, "data.train" and "data.validation", as worker 0 finds it; "model.inputs", the
+  /// input_form() of the training data, and "model.targets", the target_form(), of a model that predicts
+  /// numbers
   std::map<std::string, std::string> identities;
   std::vector<std::string> warnings;     ///< What training and validation data have in common, or not
   std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none

@@ -20,7 +20,7 @@ struct RunWorkers {
   mpi::Watchdog& watchdog;
 };
 
-/// What a worker computes with: four parts, each made with those before it and destroyed in reverse.
+/// The four parts of a worker, each made from those before it and destroyed in reverse order.
 struct RunParts {
   /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
   /// @param saved_choices, communication_sinks as Synchronisation takes them

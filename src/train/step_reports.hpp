@@ -76,7 +76,7 @@ class LossMean {
   std::int64_t steps_ = 0;
 };
 
-/// What a training reports about its steps: metrics, stragglers, the line on the terminal, advice.
+/// The reports of a training about its steps: metrics, stragglers, the line on the terminal, advice.
 class StepReports {
  public:
   StepReports(RunParts& run, Reporter& reporter, const TrainingState& state);

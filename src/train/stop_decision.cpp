@@ -35,7 +35,7 @@ bool StopDecision::asked_to_stop(const WorkToCome& work) {
     reason_ = stopped_reason;
     reporter_.say(cat("signal ", signal, " received: stopping after this step",
                       signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
-    // How long a step takes is not known before the first one.
+    // The duration of a step is not known before the first one.
     if (state_.times.steps > 0)
       machine_.watchdog.set_deadline(std::max(agreement_deadline_s, 3.0 * longest_step_s()));
   } else if (limit_.is_set() && limit_.reached(trace::now_ns(), work)) {

@@ -48,7 +48,7 @@ Synchronisation::Synchronisation(const Machine& machine, const RunData& data, Tr
   strategy = make_strategy();
 }
 
-/// What every step of this worker does, whatever the strategy: sums of gradients, and the update by them.
+/// Makes the parts of every step, whatever the strategy: sums of gradients, and the update by them.
 void Synchronisation::make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure) {
   const Machine& machine = model.machine;
   const Config& config = model.config;

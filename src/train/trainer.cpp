@@ -78,7 +78,8 @@ void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
     step_.replaced().end_epoch(state_.epoch_of_last_step(), *run_.data.training, run_.machine.workers,
                                parts_.reporter, parts_.failure);
   const bool reported = reports_.is_due(state_.step, state_.position);
-  // Where workers differ between averagings, those of a group now, all of them after the next averaging.
+  // If workers differ between averagings, those of a group are compared now, all of them after the next
+  // averaging.
   if (checks_.is_due(state_.step, reported) || checks_.is_overdue()) checks_.check_agreement();
   if (reported || outcome.stop) {
     reports_.report(outcome, step_.clicks());

@@ -22,7 +22,7 @@
 
 namespace flotilla {
 
-/// How a run ended.
+/// The end of a run.
 struct Ending {
   std::string reason;  ///< EndReport::reason
   std::int64_t step = 0;

@@ -20,8 +20,8 @@ class TrainingLoaders {
   /// Collective. Where local SGD neither averages statistics nor leaves each worker's: estimates those of
   /// `model` from training batches from `position` on, unless it is this worker's own.
   void estimate_statistics(const Position& position, const Model& model) const;
-  /// How data are loaded beside the step's batches, which stay in memory, and whose threads may be recording
-  /// into their sinks.
+  /// Options for loading data besides the step's batches, which stay in memory, and whose threads may be
+  /// recording into their sinks.
   LoaderOptions beside_steps() const;
 
  private:

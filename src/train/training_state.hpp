@@ -32,7 +32,7 @@ struct PhaseTimes {
   }
 };
 
-/// Where a training is. Its step advances it, its other parts read it.
+/// The progress of a training. Its step advances it, its other parts read it.
 struct TrainingState {
   std::int64_t step = 0;  ///< Steps done
   Position position;

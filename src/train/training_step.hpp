@@ -15,7 +15,7 @@
 
 namespace flotilla {
 
-/// What is decided about a step before it begins.
+/// Decisions about a step made before it begins.
 struct StepPlan {
   bool asks_to_stop = false;  ///< This worker was asked to stop after the step
   bool synchronise = false;   ///< All workers do something together after the step; equal on all of them

@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-/// How a file describes the rows of a worker.
+/// The file's description of a worker's rows.
 RowTable describe(const LocalRows& rows) {
   return {.name = "embeddings",
           .width = static_cast<std::int64_t>(rows.width()),

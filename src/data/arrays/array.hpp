@@ -16,7 +16,7 @@
 
 namespace flotilla {
 
-/// What an array on disk is, wherever it lies. Its first axis counts rows: samples.
+/// The type and shape of an array on disk. Its first axis counts rows: samples.
 struct ArrayForm {
   std::string name;                   ///< For messages: "'train.h5', images"
   std::vector<std::int64_t> extents;  ///< Of all axes, at least one; the last one varies fastest
@@ -91,7 +91,7 @@ class UnchangedFile {
   mutable std::atomic<std::uint32_t> reads_{0};
 };
 
-/// Where the rows of an array lie in a file: row r begins at byte begin + r · stride.
+/// The position of an array's rows in a file: row r begins at byte begin + r · stride.
 struct PlainPlace {
   std::int64_t begin = 0;
   std::int64_t stride = 0;  ///< bytes; 0: the rows lie one after another

@@ -343,7 +343,7 @@ class ArrayDataset final : public Dataset {
                         " of its inputs; leave the sample out or correct the file"));
   }
 
-  /// Where a worker's share begins: with a chunk, so that no other worker reads it.
+  /// The first sample of a worker's share: the start of a chunk, so that no other worker reads it.
   std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
     if (worker == workers) return size();
     const std::int64_t even = size() / workers * worker + size() % workers * worker / workers;
@@ -361,7 +361,7 @@ class ArrayDataset final : public Dataset {
   std::int64_t width_;
   bool binary_;
   std::optional<SampleScaling> targets_;
-  /// Of all samples: a read of its own for each would cost as much as the sample.
+  /// The labels of all samples: a separate read for each would cost as much as the sample.
   std::vector<std::int32_t> labels_;
 };
 

@@ -343,7 +343,7 @@ class ChunkedArray final : public Array {
     BoxCopy{box, chunk_steps_, row_steps_}.run(decoded.get() + begin, to.data() + place);
   }
 
-  /// Where the first number of a chunk lies in the array.
+  /// The position in the array of a chunk's first number.
   std::vector<std::int64_t> place_of(std::int64_t number) const {
     std::vector<std::int64_t> place(table_.extents.size());
     for (std::size_t axis = place.size(); axis-- > 0;) {

@@ -114,7 +114,7 @@ class Hdf5Chunks final : public ChunkReader {
     const hdf5::Session session(path_);
     try {
       hsize_t bytes = 0;
-      // Of a chunk that was never written 1.10 has this error, and others say 0.
+      // For a chunk that was never written HDF5 1.10 returns this error, and other versions 0.
       if (H5Dget_chunk_storage_size(dataset_->id(), offset.data(), &bytes) < 0 &&
           hdf5::last_error().find("not allocated") == std::string::npos)
         hdf5::fail("H5Dget_chunk_storage_size", std::source_location::current());

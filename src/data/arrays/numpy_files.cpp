@@ -59,7 +59,7 @@ Header read_header(const std::string& name, const UnchangedFile& file, std::int6
   return header;
 }
 
-/// What stands behind 'key': in the dictionary, without blanks in front; empty: there is none.
+/// The text after 'key': in the dictionary, without leading blanks; empty: there is none.
 std::string_view value_behind(std::string_view dictionary, std::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const std::string quoted = cat(quote, key, quote);

@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// What the header of a .npy file says, and where the numbers begin behind its first byte.
+/// The header of a .npy file, and the offset of the numbers from its first byte.
 struct NpyForm {
   ArrayForm form;
   std::int64_t begin = 0;

@@ -16,7 +16,7 @@ namespace flotilla {
 
 class MistakeList;
 
-/// How an array file is opened.
+/// Options for opening an array file.
 struct ArrayOpening {
   const DataConfig& data;                              ///< Keys of the format
   const std::map<std::string, std::string>& inflated;  ///< DatasetUse::inflated
@@ -30,11 +30,11 @@ struct ArrayNames {
   std::string targets;
 };
 
-/// What kinds of arrays differ in. array_reader() makes a DataReader of it.
+/// The differences between kinds of arrays. array_reader() makes a DataReader from it.
 struct ArrayFormat {
   /// The files that are read of a folder, for messages: "*.h5, *.hdf5".
   const char* (*wanted)(bool training);
-  /// What a file of a folder is, by its name.
+  /// The role of a file of a folder, by its name.
   InFolder (*what_is)(const std::string& name, bool training);
   std::unique_ptr<ArrayFile> (*open)(const std::string& path, const ArrayOpening& opening);
   /// Whether a folder is to be opened itself instead of the files in it. Null: never

@@ -61,7 +61,7 @@ class Record {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Where the central directory lies.
+/// The position of the central directory.
 struct Directory {
   std::int64_t begin = 0;  ///< In the archive, as are the places of its entries
   std::int64_t bytes = 0;

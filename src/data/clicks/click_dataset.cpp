@@ -178,7 +178,7 @@ class ClickReader final : public BagReader {
     }
   }
 
-  /// Of sample i, as it is stored; valid until the next call.
+  /// The line of sample i, as it is stored; valid until the next call.
   std::string_view line_of(std::int64_t i) {
     if (i != next_ || i == data_.firsts[file_ + 1]) seek(i);
     const std::string_view line = next_sample();

@@ -15,7 +15,7 @@
 
 namespace flotilla {
 
-/// Where each notation of labels was found first.
+/// The first place of each notation of labels.
 struct LabelsSeen {
   std::string minus{};  ///< File and line of the first −1
   std::string zero{};   ///< File and line of the first 0

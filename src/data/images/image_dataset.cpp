@@ -206,7 +206,7 @@ std::array<float, 3> three_colours(const std::vector<double>& values) {
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
 }
 
-/// What a user can do about an image that cannot be read.
+/// A remedy for an image that cannot be read.
 const char* remedy(const DataConfig& data, const DataSourceConfig& source, const DatasetUse& use) {
   if (!source.has_labels() && data.on_bad_image == OnBadImage::error)
     return "repair it, leave it out or add data.on_bad_image=replace, which predicts all others";

@@ -83,7 +83,7 @@ Box random_crop(Random& random, const Extent& image, const ImageTransformSpec& s
 /// Resize).
 Extent with_short_side(const Extent& image, std::int64_t short_side);
 
-/// Where a centre crop of `size` begins on a side of `length`: torchvision's rounding, half to even.
+/// The start of a centre crop of `size` on a side of `length`: torchvision's rounding, half to even.
 std::int64_t centre_begin(std::int64_t length, std::int64_t size);
 
 /// A random change of colours: brightness, contrast, saturation are factors (1: unchanged), hue a shift in

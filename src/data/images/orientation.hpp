@@ -10,8 +10,8 @@
 
 namespace flotilla {
 
-/// How a camera was held: 1 (upright) … 8, the value of EXIF tag 0x0112 in a JPEG file's APP1 segment or a
-/// PNG file's eXIf chunk. 1 if there is none, or none that can be understood.
+/// The orientation of a photograph: 1 (upright) … 8, the value of EXIF tag 0x0112 in a JPEG file's APP1
+/// segment or a PNG file's eXIf chunk. 1 if there is none, or none that can be understood.
 int exif_orientation(std::span<const std::byte> file);
 
 /// The mapping of pixels of an upright image to its file, by EXIF orientation 1 … 8.

@@ -140,7 +140,7 @@ std::array<Ints, 4> transposed_quarters(const Ints& a, const Ints& b, const Ints
           high_halves(ab_high, cd_high)};
 }
 
-/// Of `pixels` without their fourth byte. Cheaper than widening bytes.
+/// Splits `pixels` into their colours, without the fourth byte. Cheaper than widening bytes.
 std::array<Ints, colours> parted(const Ints& pixels) {
   return {pixels & 255, (pixels >> 8) & 255, pixels >> 16};
 }
@@ -187,7 +187,7 @@ struct FixedArithmetic {
   }
 };
 
-/// Where resized pixels go, up to `lanes` of them at a time: three planes of floats, scaled.
+/// The destination of resized pixels, up to `lanes` of them at a time: three planes of floats, scaled.
 struct FloatPlanes {
   const ByteScaling& scaling;
   std::span<float> to;

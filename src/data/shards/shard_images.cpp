@@ -176,7 +176,7 @@ class ShardImages final : public ImageSource {
   mutable BackgroundReader ahead_;  // changes no image
 };
 
-/// What was found in a shard.
+/// The contents of a shard.
 struct OpenedShard {
   FileStamp stamp;
   ShardIndex index;

@@ -35,7 +35,7 @@ struct ShardOptions {
   LeftOut left_out{};                            ///< What find_shards() left out
 };
 
-/// What the shard holds, by its index, or by its headers where it has none.
+/// The contents of the shard, from its index or, if it has none, from its headers.
 /// @param mistakes gets what is wrong with single samples
 /// @throws UserError for a shard that cannot be read, or that its index does not fit
 ShardIndex read_index(const std::string& shard, MistakeList& mistakes);

@@ -21,7 +21,7 @@ struct PackedImage {
   std::string name{};      ///< Its path before it was packed; in shards without an index that of the member
 };
 
-/// What a shard holds, as the file NAME.tar.index beside it tells or as its headers do.
+/// The contents of a shard, read from the file NAME.tar.index beside it or from its headers.
 struct ShardIndex {
   std::int64_t bytes = 0;      ///< Of the shard
   std::uint64_t checksum = 0;  ///< XXH3 of the shard; of a shard that was scanned 0

@@ -22,7 +22,8 @@ struct ShardMember {
 /// The number of a sample in its list, as the key of its files.
 std::string sample_key(std::int64_t number);
 
-/// What lies beside an image in its shard: {"path":"cat/1.jpg"}. @param path UTF-8 without control characters
+/// The JSON stored beside an image in its shard: {"path":"cat/1.jpg"}. @param path UTF-8 without control
+/// characters
 std::string path_json(std::string_view path);
 
 /// The numbers of samples at which shards begin, and behind them the number of all samples: as few shards as

@@ -42,7 +42,7 @@ bool is_zero(std::span<const std::byte> block);
 /// −1.
 std::optional<Header> parse_header(std::span<const std::byte> block);
 
-/// What a pax header says of the member behind it.
+/// The records of a pax header about the next member.
 struct PaxRecords {
   std::optional<std::string> path{};
   std::optional<std::int64_t> bytes{};

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// What worker 0 sends to all ranks before and after training.
+/// The message of worker 0 to all ranks before and after training.
 struct ControlMessage {
   int exit_code = 0;
   std::string failure{};  ///< Why the workers end here; empty: they do not, or all went well

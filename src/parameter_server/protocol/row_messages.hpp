@@ -35,7 +35,7 @@ struct RowSection {
   std::span<const std::byte> values{};  ///< (keys, width) of a push or add, encoded
 };
 
-/// Which server has the row of a key. All bits of the key decide, mixed by the finalizer of SplitMix64
+/// The server that owns the row of a key. All bits of the key decide, mixed by the finalizer of SplitMix64
 /// (Steele, Lea, Flood, OOPSLA 2014), so that no pattern of keys favours a server. Fixed in all versions:
 /// rows of checkpoints are assigned to servers by it.
 inline int server_of(std::uint64_t key, int servers) {

@@ -29,7 +29,7 @@ struct Block {
   int server = 0;
 };
 
-/// Which server owns which part of an arena. A pure function of its arguments, equal on every rank.
+/// The assignment of an arena's parts to servers. A pure function of its arguments, equal on every rank.
 class Placement {
  public:
   /// As PaddlePaddle's Fleet: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally

@@ -139,7 +139,7 @@ void write_table(RowFileWriter& file, std::size_t number, const RowTable& descri
   }
 }
 
-/// How a file describes what the server holds.
+/// The file's description of the server's tables.
 std::vector<RowTable> tables_in(RowStore& rows) {
   std::vector<RowTable> tables;
   for (std::size_t i = 0; i < rows.specs().size(); ++i)
@@ -150,7 +150,7 @@ std::vector<RowTable> tables_in(RowStore& rows) {
   return tables;
 }
 
-/// Which of the file's tables is this one. @throws UserError
+/// The index of this table in the file. @throws UserError
 std::size_t find_table(const RowFileReader& file, const TableSpec& spec) {
   const auto& tables = file.tables();
   const auto found = std::ranges::find(tables, spec.name, &RowTable::name);

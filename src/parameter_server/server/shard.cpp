@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-/// Where a server's blocks lie in its share, each with the name of its tensor.
+/// The layout of a server's blocks in its share, each with the name of its tensor.
 ArenaLayout packed_layout(const ShardPlan& of) {
   const auto& [plan, placement, server, share] = of;
   ArenaLayout layout;

@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// What one server owns.
+/// The part of the model that one server owns.
 struct ShardPlan {
   const ServePlan& plan;
   const Placement& placement;

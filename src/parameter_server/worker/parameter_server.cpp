@@ -142,7 +142,7 @@ StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /
   const bool synchronises = metrics_ && (info.synchronise || stops_after(parts_, *metrics_, info));
   const bool exchanges = since_push_ == push_every_ || synchronises;
   if (exchanges) push_pull_step(info);
-  // Of all workers; where they do not wait for each other, of what each pushed last.
+  // The outcome of all workers; if they do not wait for each other, of what each pushed last.
   StepOutcome outcome =
       exchanges ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
   if (exchanges && independent_) count_staleness(parts_.traffic, outcome);

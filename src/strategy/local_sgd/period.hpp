@@ -51,7 +51,7 @@ class Period {
   /// empty: none.
   std::string averaged(const Averaging& averaging);
   /// Goes on from a checkpoint: with its numbers where the deck sets the same periods, else as the deck says.
-  /// Where the workers begin with one model a new period starts, as after an averaging.
+  /// If the workers begin with one model, a new period starts, as after an averaging.
   void resume(const Resumption& resumed);
   std::map<std::string, double> numbers() const;  ///< For checkpoints
 

@@ -26,7 +26,7 @@ struct AllReducePlan : mpi::AllReduceSite {
   std::string left_out{};  ///< Algorithms that lack shared memory, and why; empty: none
 };
 
-/// What decides beside the deck which all-reduces are possible.
+/// Facts besides the deck that decide which all-reduces are possible.
 struct AllReduceNeeds {
   std::vector<mpi::Place> places;  ///< Of the workers
   bool shares_memory = true;       ///< The device's memory is the host's

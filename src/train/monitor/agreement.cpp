@@ -20,8 +20,8 @@ std::int64_t hash_of(std::span<const std::byte> bytes) {
   return std::bit_cast<std::int64_t>(checksum_of(bytes));
 }
 
-/// Of `members`, ranks, those whose hash is not that of the most; of sets of one size that of the lowest rank
-/// counts.
+/// The ranks among `members` whose hash differs from the most frequent one; of equally frequent ones that of
+/// the lowest rank counts.
 std::vector<int> minority(std::span<const std::int64_t> hashes, const std::vector<int>& members) {
   const auto hash_of_rank = [&](int rank) { return hashes[static_cast<std::size_t>(rank)]; };
   std::int64_t most = 0;

@@ -45,7 +45,7 @@ class AgreementCheck {
     const Slice* slice;
     std::size_t array;  ///< In own_ and compared_
   };
-  /// Of what is compared; valid until the next call.
+  /// The values of a compared tensor; valid until the next call.
   std::span<const float> values(const Tensor& tensor);
   std::optional<Disagreement> compare_inside(std::span<const int> groups, mpi::CallSite at);
   Disagreement examine(std::span<const int> groups);

@@ -40,7 +40,7 @@ constexpr std::array<const char*, phase_count + 1> phase_names = {
     "waiting for input",  "compute",  "the optimizer", "saving", "validation",
     "the emulated pause", "the rest", "communication"};
 
-/// Of all but one.
+/// The median of all values but one.
 double median_of_others(std::vector<double> values, std::size_t left_out) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(left_out));
   return values.empty() ? 0.0 : median(std::move(values));

@@ -12,7 +12,8 @@
 
 namespace flotilla {
 
-/// Which worker arrived last at each collective, and the time it cost the others. Indexed by worker.
+/// The number of times that each worker arrived last at a collective, and the time that it cost the others.
+/// Indexed by worker.
 struct LastArrivals {
   std::int64_t synchronisations = 0;     ///< Number of recorded synchronisations
   std::vector<std::int64_t> times_last;  ///< How often the worker arrived last
@@ -38,7 +39,7 @@ struct StepTimes {
   StepTimes& operator-=(const StepTimes& other);
 };
 
-/// Which worker the others waited for and in which phase, over some synchronisations of all workers.
+/// The worker that the others waited for, and the phase, over some synchronisations of all workers.
 struct StragglerReport {
   std::int64_t synchronisations = 0;
   double elapsed_s = 0.0;  ///< Time of a worker between them, mean over the workers
