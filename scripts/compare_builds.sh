@@ -204,9 +204,9 @@ declare -A collective=(
   [lars]="optimizer.kind=lars"
   [local-sgd]="strategy.kind=local-sgd strategy.period=4"
   [outer-step]="strategy.kind=local-sgd strategy.period=4 strategy.outer.kind=nesterov strategy.outer.momentum=0.9 optimizer.kind=adam"
-  [guide]="strategy.kind=adaptive-local-sgd strategy.initial_period=4"
-  [fleet2]="strategy.kind=adaptive-local-sgd strategy.rule=fleet2 strategy.initial_period=4"
-  [paper]="strategy.kind=adaptive-local-sgd strategy.rule=paper strategy.initial_period=4"
+  [guide]="optimizer.kind=momentum strategy.kind=adaptive-local-sgd strategy.initial_period=4"
+  [fleet2]="optimizer.kind=momentum strategy.kind=adaptive-local-sgd strategy.rule=fleet2 strategy.initial_period=4"
+  [paper]="optimizer.kind=momentum strategy.kind=adaptive-local-sgd strategy.rule=paper strategy.initial_period=4"
 )
 declare -A served=(
   [sync]="server.mode=sync"
@@ -226,6 +226,7 @@ for deck in $(names "${!decks[@]}"); do
     for strategy in $(names "${!collective[@]}"); do
       read -r -a with <<<"${collective[$strategy]}"
       for ranks in 1 2 4; do
+        [[ $strategy != hierarchical || $ranks != 1 ]] || continue # a group needs two ranks
         train_both "$deck $strategy np$ranks" "$ranks" values "${given[@]}" "${common[@]}" "${with[@]}"
       done
     done

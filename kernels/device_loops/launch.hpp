@@ -29,8 +29,8 @@ struct Queue {
   static void put(const Space& space, const Launch& launch) {
     launch(space);
   }
-  /// Where work is kept to be done later, and repeated with other numbers: the number's place on the device.
-  /// Null: work is done at once.
+  /// The device's copy of a number for kernels that are started later and again, with other numbers. Null:
+  /// kernels start at once.
   template <class T>
   static const T* place_of(const Space& /*space*/, const T& /*number*/) {
     return nullptr;

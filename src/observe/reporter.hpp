@@ -12,8 +12,7 @@
 
 namespace flotilla {
 
-/// The identities of data sets (identity_of), by the deck's name for them: "data.train" → "2000 samples, xxh3
-/// …".
+/// The identities of data sets (identity_of), by the deck's names: "data.train" → "2000 samples, xxh3 …".
 using DataIdentities = std::map<std::string, std::string>;
 
 /// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
