@@ -14,7 +14,7 @@ namespace flotilla {
 struct OverflowGuardSpec {
   ScaleRule rule;
   float loss_divisor = 1.0F;  ///< Backward multiplies with scale / loss_divisor.
-  float beta1 = 0.0F;         ///< Of Adam and LAMB: UpdateNumbers' corrections
+  float beta1 = 0.0F;         ///< β₁ of Adam and LAMB: UpdateNumbers' corrections
   float beta2 = 0.0F;
   friend bool operator==(const OverflowGuardSpec&, const OverflowGuardSpec&) = default;
 };

@@ -22,7 +22,7 @@ struct RowRule {
 /// One update of rows anywhere in host memory, each followed by its optimizer state.
 struct RowUpdate {
   std::span<float* const> rows{};  ///< Different ones: (1 + RowRule::slots, width) each, parameters first
-  std::span<const float* const> gradients{};  ///< Of each row: (width)
+  std::span<const float* const> gradients{};  ///< Gradient of each row: (width)
   std::size_t width = 0;
   float learning_rate = 0.0F;
   float gradient_scale = 1.0F;  ///< The gradient used is gradient_scale · gradient.

@@ -99,7 +99,7 @@ class TensorSet {
 
  private:
   ArenaLayout layout_;
-  std::vector<NamedTensor> tensors_;  ///< Of each slice
+  std::vector<NamedTensor> tensors_;  ///< Tensor of each slice
 };
 
 /// The part of an arena that a slice takes; empty of an empty arena.

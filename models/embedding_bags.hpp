@@ -10,7 +10,7 @@ namespace flotilla {
 
 /// The ids of the samples of a batch: for each row and slot a bag of ids, repeats included.
 struct Bags {
-  std::span<const std::uint64_t> ids{};  ///< Of all bags, one after another
+  std::span<const std::uint64_t> ids{};  ///< Ids of all bags, one after another
   std::span<const float> values{};       ///< Factor of the embedding of each id; empty: 1
   std::span<const std::int32_t> ends{};  ///< rows × slots: where each bag ends in `ids`
 };
@@ -34,7 +34,7 @@ class BatchRows {
   void check(const Bags& bags) const;
   void make_room(std::size_t ids);
 
-  std::vector<std::uint64_t> salts_;  ///< Of each slot
+  std::vector<std::uint64_t> salts_;  ///< Salt of each slot
   std::vector<std::uint64_t> keys_;
   std::vector<std::int32_t> rows_;
   std::vector<std::uint32_t> places_;  ///< Open addressing by key: 1 + its index in keys_; 0: free
@@ -48,7 +48,7 @@ struct EmbeddingBagsSpec {
   std::int64_t batch = 0;
   std::int64_t dense = 0;  ///< May be 0
   std::int64_t slots = 0;
-  std::int64_t width = 0;  ///< Of an embedding
+  std::int64_t width = 0;  ///< Width of an embedding
   std::int64_t features() const { return dense + slots * width; }
 };
 

@@ -49,7 +49,7 @@ struct Arenas {
   DeviceSpan<float> step_statistics;
   /// Offsets of statistics that training passes use and leave alone, of a batch norm both; null: none.
   const std::set<std::int64_t>* fixed_statistics = nullptr;
-  GivenHalfSpan halves = {};  ///< Of parameters, the network's; empty: the device's layers read none.
+  GivenHalfSpan halves = {};  ///< Halves of the network's parameters; empty: the device's layers read none.
 };
 
 /// The weights of a layer with these slices of the parameters. @param bias null: it has none

@@ -40,8 +40,9 @@ struct LayerArguments {
 struct ListedLayer {
   const LayerKind* kind;
   LayerArguments arguments{};
-  std::string text;    ///< The layer as a deck writes it
-  std::string name{};  ///< Of its tensors, behind that of its residual; empty: its place in the list, from 0
+  std::string text;  ///< The layer as a deck writes it
+  std::string
+      name{};  ///< Name of its tensors, after that of its residual; empty: its place in the list, from 0
 };
 
 /// A layer with its whole name ("5.0", "layer1.0.conv1") and shapes, (C,H,W) of an image or (values) of a
@@ -50,7 +51,8 @@ struct PlannedLayer : ListedLayer {
   Shape input;
   Shape output{};
   std::int64_t parameters = 0;
-  std::int64_t multiplications = 0;  ///< Of convolutions and linear layers, in a forward pass of one sample
+  std::int64_t multiplications =
+      0;  ///< Multiplications of convolutions and linear layers in a forward pass of one sample
 };
 
 /// Reads the words behind a layer's name. @throws UserError saying what is wrong and how the layer is written

@@ -27,7 +27,7 @@ class Planner {
     std::size_t place = 0;
     PlannedLayer begin;
     std::size_t unnamed = 0;      ///< Layers in it that have no names
-    std::optional<Shape> body{};  ///< What the body makes, where the shortcut has layers
+    std::optional<Shape> body{};  ///< Shape that the body makes, if the shortcut has layers
   };
 
   void add(const ListedLayer& layer) {

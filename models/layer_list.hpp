@@ -18,8 +18,8 @@ namespace flotilla {
 /// A network as a list of layers.
 struct LayerList {
   std::vector<ListedLayer> layers;
-  std::vector<std::string> places{};  ///< Of each layer, for messages: "deck.toml:4:3"; empty: unknown
-  std::int64_t outputs = 0;           ///< Of the model
+  std::vector<std::string> places{};  ///< Place of each layer, for messages: "deck.toml:4:3"; empty: unknown
+  std::int64_t outputs = 0;           ///< Outputs of the model
   bool has_classes = true;
 };
 
@@ -41,8 +41,8 @@ struct LayerUse {
   bool input_gradient = false;  ///< backward leaves Network::input_gradient()
   WorkerExchange* exchange =
       nullptr;                ///< Null: batch norm of each worker's own batch; must outlive the network
-  Initializer initializer{};  ///< Of weights that have none of their own; biases are zero
-  std::uint64_t seed = 0;     ///< Of dropout
+  Initializer initializer{};  ///< Initializer of weights that have none of their own; biases are zero
+  std::uint64_t seed = 0;     ///< Seed of dropout
 };
 
 /// The network of a plan. Tensors are named after the layers: "0.weight".

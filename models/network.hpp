@@ -15,7 +15,7 @@
 namespace flotilla {
 
 struct NetworkSpec {
-  Shape input;               ///< Of one batch, (N, …)
+  Shape input;               ///< Shape of one batch, (N, …)
   std::int64_t classes = 0;  ///< Outputs: those of classes, or the numbers that `loss` compares
   float label_smoothing = 0.0F;
   std::optional<OutputLoss> loss{};  ///< Empty: softmax and cross entropy
@@ -104,7 +104,7 @@ class Network {
     std::int64_t begin = 0;
     std::int64_t end = 0;
   };
-  std::vector<std::vector<Range>> frozen_;  ///< Of gradients: to clear after each layer's backward
+  std::vector<std::vector<Range>> frozen_;  ///< Ranges of gradients to clear after each layer's backward
   std::set<std::int64_t> fixed_statistics_;
   DeviceSpan<float> gradients_;
   std::optional<HalfParameters> halves_;

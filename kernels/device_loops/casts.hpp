@@ -68,7 +68,7 @@ template <class From, class To, int V>
 struct ToNhwc {
   std::int64_t planes = 0;  ///< C
   std::int64_t pixels = 0;  ///< H·W
-  std::int64_t packs = 0;   ///< Of a pixel of the output.
+  std::int64_t packs = 0;   ///< Packs of a pixel of the output.
   const From* from = nullptr;
   To* to = nullptr;
 
@@ -98,7 +98,7 @@ template <class From, class To>
 struct FromNhwc {
   std::int64_t planes = 0;
   std::int64_t pixels = 0;
-  std::int64_t channels = 0;  ///< Of the input, those behind the planes included.
+  std::int64_t channels = 0;  ///< Channels of the input, those behind the planes included.
   const From* from = nullptr;
   To* to = nullptr;
 

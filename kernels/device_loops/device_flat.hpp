@@ -22,7 +22,7 @@ struct FlatUpdate {
   float gradient_scale = 1.0F;
   Decay decay = Decay::coupled;
   const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
-  const float* rate_factors = nullptr;     ///< Of ranges, instead of the chunks'; null: those
+  const float* rate_factors = nullptr;     ///< Rate factors of ranges, instead of the chunks'; null: those
   bool scales = true;                      ///< By numbers' gradient_scale
   HalfCopy halves;
 
@@ -262,8 +262,8 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   Space space_;
   FlatTable<Space> update_table_;
   FlatTable<Space> sum_table_;
-  FlatTable<Space> norm_table_;  ///< Of updates by norms: cut for the norms
-  FlatTable<Space> rate_table_;  ///< Of updates by norms: cut for the values
+  FlatTable<Space> norm_table_;  ///< Chunks of updates by norms, cut for the norms
+  FlatTable<Space> rate_table_;  ///< Chunks of updates by norms, cut for the values
   Scratch partials_;
   Scratch rate_factors_;
   std::vector<double> host_partials_;

@@ -61,7 +61,7 @@ struct RowsSpec {
 /// where there is none; `positive` is read with add_relu only (with relu the sign is computed from x again).
 struct NormGradients {
   GivenValues x;
-  const std::uint8_t* positive = nullptr;  ///< What normalise wrote
+  const std::uint8_t* positive = nullptr;  ///< Mask that normalise wrote
   GivenValues dy;
   GivenValues more_dy = {};
   friend bool operator==(const NormGradients&, const NormGradients&) = default;
@@ -82,7 +82,7 @@ struct DeviceTargets {
 
 /// The state of an OverflowGuard on the device.
 struct ScalerState {
-  UpdateNumbers update;  ///< Of the last step that was checked
+  UpdateNumbers update;  ///< Numbers of the last step that was checked
   float backward_scale = 1.0F;
   ScaleState state;
   std::int64_t steps = 0;  ///< Taken by the optimizer

@@ -13,7 +13,7 @@ namespace flotilla {
 struct LoopsContext {
   const DeviceMemory& memory;
   DeviceLoops& loops;
-  Precision precision = Precision::float32;  ///< Of activations.
+  Precision precision = Precision::float32;  ///< Precision of activations.
 };
 
 /// (N,H,W,C) in memory, values of the device's precision. A tensor of four axes without layout

@@ -76,7 +76,7 @@ void output_loss(const Space& space, const OutputLossSpec& spec, const T* values
 template <class T>
 struct OutputLossGradient {
   std::int64_t counted = 0;  ///< Values of the valid rows
-  float share = 0.0F;        ///< Of a row's loss that an output has
+  float share = 0.0F;        ///< Share of an output in its row's loss
   OutputLoss function;
   DeviceScalar<float> scale = 1.0F;
   const T* values = nullptr;

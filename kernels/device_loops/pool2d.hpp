@@ -12,11 +12,11 @@ namespace flotilla::loops {
 
 /// Sizes in 32 bits: divisions by 64-bit numbers are slow on a GPU.
 struct PoolSizes {
-  std::uint32_t height = 0, width = 0;  ///< Of the input.
+  std::uint32_t height = 0, width = 0;  ///< Size of the input.
   std::uint32_t down = 0, across = 0;   ///< Windows of an image.
   std::uint32_t kernel_h = 0, kernel_w = 0;
   std::uint32_t stride = 1, padding = 0;
-  std::uint32_t packs = 0;  ///< Of a pixel.
+  std::uint32_t packs = 0;  ///< Packs of a pixel.
   Pooling kind = Pooling::max;
 
   /// The factor that turns a window's sum into its average.

@@ -77,8 +77,8 @@ class WorkList : public WorkQueue {
   std::unique_ptr<List> spare_;
   std::vector<std::unique_ptr<List>> known_;
   std::size_t next_ = 0;                ///< In known_: behind the last that was found
-  std::vector<std::uint64_t> numbers_;  ///< Of what is pending; never moved
-  std::exception_ptr failure_;          ///< Of before_release
+  std::vector<std::uint64_t> numbers_;  ///< Numbers of the pending work; never moved
+  std::exception_ptr failure_;          ///< Error of before_release
   std::int64_t clock_ = 0;
   bool recording_ = false;
 };

@@ -10,10 +10,10 @@ namespace flotilla::mpi {
 /// The processors of a host and which of them this process may use. Processors are hardware threads, numbered
 /// as Linux does.
 struct Processors {
-  std::vector<int> own{};      ///< Of the affinity mask of this thread, ascending
+  std::vector<int> own{};      ///< Processors in the affinity mask of this thread, ascending
   std::vector<int> sockets{};  ///< Sockets of `own`, ascending; empty: unknown, and the next two as well
   std::vector<int> nodes{};    ///< NUMA nodes of `own`
-  int host_sockets = 0;        ///< Of all processors of the host
+  int host_sockets = 0;        ///< Sockets of all processors of the host
   int host_nodes = 0;
   int allowed = 0;     ///< Processors that this process could be bound to: those of the job on this host
   double quota = 0.0;  ///< Processors' time that the control group allows; 0: no limit

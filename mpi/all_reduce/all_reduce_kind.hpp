@@ -34,7 +34,7 @@ struct AllReduceSite {
   int hosts = 1;
   std::vector<int> groups{};            ///< The group of each rank, numbered from 0
   bool groups_in_memory = false;        ///< No group has ranks of two hosts
-  Precision wire = Precision::float32;  ///< Of values between processes
+  Precision wire = Precision::float32;  ///< Type of values between processes
   SumOrder order = SumOrder::any;
   int communicators = 1;  ///< All-reduces at a time
   std::string no_nccl{};  ///< Why the ranks cannot use NCCL: "needs …"; empty: they can
@@ -54,7 +54,7 @@ struct AllReduceParts {
   Precision wire = Precision::float32;
   SharedStorage* window = nullptr;                      ///< Holds the arrays where needs_window(); else null
   std::size_t most = 0;                                 ///< Floats that are summed at once
-  const NativeStream* stream = nullptr;                 ///< Of the GPU that holds the arrays
+  const NativeStream* stream = nullptr;                 ///< Stream of the GPU that holds the arrays
   std::function<Storage(std::size_t floats)> pinned{};  ///< Host memory that copies to the GPU are fast with
 };
 
@@ -66,7 +66,7 @@ enum class KeepsTree { always, in_subtrees, never };  ///< Whether it can add in
 /// Collectives with its function `make`, which is declared and listed here.
 struct AllReduceKind {
   std::string_view word;
-  std::string_view help;  ///< How it adds
+  std::string_view help;  ///< Explanation of how it adds
   SumsIn memory = SumsIn::any_host;
   Groups groups = Groups::none;  ///< Adds inside groups first, then across them
   KeepsTree tree = KeepsTree::never;

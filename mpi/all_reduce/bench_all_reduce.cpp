@@ -135,7 +135,7 @@ class Bench {
   AllReduceBenchOptions options_;
   AllReduceSite site_;
   std::unique_ptr<Collectives> pieces_;
-  std::optional<SharedStorage> storage_;  ///< Of the host's ranks
+  std::optional<SharedStorage> storage_;  ///< Storage shared by the host's ranks
   std::vector<float*> arrays_;            ///< All ranks', if they share a host
   std::vector<Entry> entries_;
 };

@@ -22,7 +22,7 @@ struct AllReduceBenchOptions {
   std::size_t max_bytes = std::size_t{256} << 20;
   bool in_place_only = false;
   std::size_t rounds = 0;   ///< Measured calls; 0: 7 to 101, fewer where they take longer.
-  int ranks_per_group = 0;  ///< Of "hierarchical"; 0: a group per host
+  int ranks_per_group = 0;  ///< Ranks per group of "hierarchical"; 0: a group per host
   int communicators = 1;    ///< More than 1: also rows with so many concurrent all-reduces
 };
 
@@ -35,7 +35,7 @@ struct AllReduceBenchRow {
   std::string algorithm;
   Wire wire = Wire::float32;
   int communicators = 1;  ///< n: n all-reduces of a part of the data each, at the same time
-  std::size_t bytes = 0;  ///< Of the data on each rank.
+  std::size_t bytes = 0;  ///< Size of the data on each rank.
   bool in_place = true;
   double time_us = 0;     ///< Median over calls of the slowest rank's time.
   double algbw_gb_s = 0;  ///< bytes / time.
@@ -77,7 +77,7 @@ class BenchLanes {
 
  private:
   std::vector<std::unique_ptr<Collectives>> lanes_;
-  std::optional<CommunicationLanes> together_;  ///< Of several
+  std::optional<CommunicationLanes> together_;  ///< Lanes of several communicators
 };
 
 /// Collective. Measures candidates of one size in turn, `rounds` times each (0: enough for a median within

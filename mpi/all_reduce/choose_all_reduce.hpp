@@ -13,7 +13,7 @@ namespace flotilla::mpi {
 
 /// An all-reduce to be measured.
 struct AllReduceCandidate {
-  std::string_view word;  ///< Of its kind
+  std::string_view word;  ///< Word of its kind
   Collectives& sums;
 };
 
@@ -21,10 +21,10 @@ struct AllReduceCandidate {
 struct AllReduceChoice {
   struct Size {
     std::size_t floats = 0;
-    std::size_t buckets = 0;  ///< Of this size in a step
+    std::size_t buckets = 0;  ///< Buckets of this size in a step
   };
   std::vector<Size> sizes;                     ///< In the order of the buckets
-  std::vector<std::string> names;              ///< Of the candidates
+  std::vector<std::string> names;              ///< Names of the candidates
   std::vector<std::vector<double>> bucket_us;  ///< [candidate][size]: median of the slowest rank's times
   std::vector<double> step_us;                 ///< [candidate]: of all buckets, one after another
   std::size_t winner = 0;                      ///< clearly_fastest(step_us)

@@ -70,7 +70,7 @@ class Hierarchical : public Collectives {
   int member_;
   std::unique_ptr<Collectives> across_;
   std::vector<int> members_;
-  std::vector<int> owners_;  ///< Of this rank's slice, as ranks of the world
+  std::vector<int> owners_;  ///< Owners of this rank's slice, as ranks of the world
 };
 
 /// Inside the group through shared memory.

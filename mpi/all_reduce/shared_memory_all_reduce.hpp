@@ -61,7 +61,7 @@ class SharedGroup {
   /// The number of times that a rank has arrived, followed by its call.
   struct RankRecord {
     Arrivals arrivals;
-    RankCall call;  ///< Where calls are checked
+    RankCall call;  ///< Call of the rank, if calls are checked
   };
 
   RankRecord* record(int rank) const;

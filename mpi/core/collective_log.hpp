@@ -27,7 +27,7 @@ struct CallSite {
 struct CollectiveCall {
   std::array<char, 32> kind{};  ///< "all-reduce"
   std::array<char, 8> type{};   ///< "float"; empty: no values
-  std::array<char, 48> file{};  ///< Of the call; its end where it is longer
+  std::array<char, 48> file{};  ///< File of the call; its end if it is longer
   std::int64_t line = 0;
   std::int64_t count = -1;  ///< Values; −1: ranks may differ
   std::int64_t step = -1;   ///< −1: none was given
@@ -44,7 +44,7 @@ struct CollectiveHistory {
 
   std::uint64_t communicator = 0;  ///< Identifier, equal on all its ranks
   std::int64_t begun = 0;          ///< Calls so far: the number of the last one, counted from 1
-  std::int64_t first = 1;          ///< Of those that `calls` holds
+  std::int64_t first = 1;          ///< Number of the first call that `calls` holds
   std::int32_t thread = -1;        ///< The thread of the last call, numbered in the process; −1: none
   std::int32_t waiting = 0;        ///< 1: it is still in the last call
   std::array<CollectiveCall, kept> calls{};  ///< Number i is at i % kept

@@ -17,7 +17,7 @@ struct Place {
   int cores = 0;            ///< Processors this rank may run on (its affinity mask).
   int cores_shared_by = 1;  ///< Ranks of the host with an overlapping mask, this one included.
   int host_cores = 0;       ///< Processors of the host that it could use; 0: unknown, as are the next two.
-  int sockets = 0;          ///< Of the host.
+  int sockets = 0;          ///< Sockets of the host.
   int nodes = 0;            ///< NUMA nodes of the host.
   int gpus = 0;             ///< GPUs that the host's driver lists.
   double quota = 0.0;       ///< Processors' time that the control group allows; 0: no limit.
@@ -25,7 +25,7 @@ struct Place {
   bool yields = true;       ///< Yields its processor while it waits inside MPI, or that is unknown.
 };
 
-std::string host_name();  ///< Of this process, as MPI knows it.
+std::string host_name();  ///< Name of this process's host, as MPI knows it.
 
 /// Collective. One entry per rank, the same on every rank.
 std::vector<Place> find_topology(const Communicator& world);
@@ -36,7 +36,7 @@ std::vector<Place> find_topology(const Communicator& world);
 std::string unsafe_process_ids(const Communicator& world);
 
 int hosts(const std::vector<Place>& places);
-std::vector<std::string> host_names(const std::vector<Place>& places);  ///< Of every rank.
+std::vector<std::string> host_names(const std::vector<Place>& places);  ///< Host name of every rank.
 
 /// Threads for a rank when the deck says 0: its cores ÷ the ranks on them, no more than its share of the
 /// control group's time, at least 1.

@@ -113,7 +113,7 @@ class PushPullServer {
     PushPullParts parts;
     std::size_t ready = 0;              ///< Values that may be sent
     const std::byte* values = nullptr;  ///< Encoded
-    std::vector<std::byte> copy{};      ///< Of the values, unless they are answered in place
+    std::vector<std::byte> copy{};      ///< Copy of the values, unless they are answered in place
     bool in_window = false;             ///< The worker reads the values in shared memory
     std::int64_t window_room = -1;      ///< Offset in this rank's part for copies; −1: none
     std::int64_t window_at = 0;         ///< Offset of the values, as sent to the worker

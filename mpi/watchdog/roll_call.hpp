@@ -111,7 +111,7 @@ class ThreadActivity {
   std::atomic<ActivityState> state_{ActivityState::moving};
   std::atomic<clockid_t> working_thread_{CLOCK_MONOTONIC};
   std::atomic<std::uint64_t> beats_{0};
-  double worked_s_ = 0;  ///< Of the watchdog's thread: processor time at the last call of worked()
+  double worked_s_ = 0;  ///< Processor time of the watchdog's thread at the last call of worked()
 };
 
 }  // namespace flotilla::mpi

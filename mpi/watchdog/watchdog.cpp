@@ -83,7 +83,7 @@ class Deadline {
  private:
   std::atomic<double> at_s_{0};
   std::atomic<double> granted_s_{0};
-  double postponed_s_ = 0;  ///< Of the training thread
+  double postponed_s_ = 0;  ///< Time that the training thread postponed
 };
 
 /// Functions by which other parts answer the watchdog's thread. None is called any more once set() has

@@ -17,7 +17,7 @@ namespace flotilla {
 class CheckpointFile : public ValueSource {
  public:
   enum class Content {
-    everything,  ///< Of a checkpoint
+    everything,  ///< Everything in a checkpoint
     weights      ///< /parameters and /statistics, all finite; of other programs' files too, without state
   };
   /// Verifies everything but the values.

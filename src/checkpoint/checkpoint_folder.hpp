@@ -46,7 +46,7 @@ class CheckpointFolder {
 
  private:
   bool good(std::int64_t step, const std::string& path, const std::function<void()>& moved);
-  std::int64_t best_step() const;  ///< Of the checkpoint that best.h5 leads to; −1: none
+  std::int64_t best_step() const;  ///< Step of the checkpoint that best.h5 links to; −1: none
 
   std::string folder_;
   std::map<std::int64_t, bool> good_;  ///< By step; verified once each

@@ -19,7 +19,7 @@ struct SaveReport {
   std::int64_t bytes = 0;  ///< Size, with its parts
   double write_s = 0.0;
   std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
-  std::string warning{};  ///< What went wrong after it was saved; older checkpoints are still there.
+  std::string warning{};  ///< Error after it was saved; older checkpoints are still there.
 };
 
 /// The workers that save together.

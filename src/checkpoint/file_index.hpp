@@ -25,7 +25,7 @@ struct StoredTensor {
   std::string problem;  ///< Why it can't be read: "is not a set of floating-point numbers"
   Element element = Element::float32;
 
-  std::int64_t bytes() const;  ///< Of its values
+  std::int64_t bytes() const;  ///< Bytes of its values
 };
 
 /// Whether a dataset is one of a table of rows: "rows/embeddings/keys".
@@ -37,10 +37,10 @@ struct FileIndex {
   std::int64_t bytes = 0;
   bool has_state = false;  ///< False for a file of weights that another program wrote
   CheckpointState state;
-  std::optional<std::uint64_t> checksum;  ///< Of state and tensor list, as stored
+  std::optional<std::uint64_t> checksum;  ///< Stored checksum of state and tensor list
   std::vector<StoredTensor> tensors;
   bool keeps_order = true;            ///< Parameters and statistics come as they were written; else by name
-  std::vector<std::string> problems;  ///< What is wrong apart from tensors: "has no attribute step"
+  std::vector<std::string> problems;  ///< Problems other than those of tensors: "has no attribute step"
 };
 
 /// The checksum of everything in a checkpoint but the values: state, and path, shape and checksum of every

@@ -97,7 +97,7 @@ class RowFileReader : public TableSource {
   /// The progress of reading a table.
   struct TableProgress {
     std::vector<const StoredTensor*> datasets{};  ///< Keys, values, slots
-    std::vector<Checksum> sums{};                 ///< Of each
+    std::vector<Checksum> sums{};                 ///< Checksum of each part
     std::int64_t rows = 0;
     std::optional<std::uint64_t> last_key{};
   };
@@ -153,7 +153,7 @@ class MergedRows : public TableSource {
   std::optional<std::size_t> table_;  ///< The table that is being read
   std::vector<Front> fronts_;
   std::vector<std::size_t>
-      heap_;  ///< Of the parts that have rows left; the one with the smallest key in front
+      heap_;  ///< Heap of the parts that have rows left; the one with the smallest key in front
   std::vector<std::uint64_t> keys_;
   std::vector<float> values_;
   std::optional<std::uint64_t> last_key_;

@@ -41,9 +41,9 @@ struct Piece {
 /// An HDF5 file but for the values of its datasets.
 struct FilePlan {
   std::vector<Piece> structure;         ///< Headers, groups, attributes
-  std::vector<std::int64_t> positions;  ///< Where each tensor's values go, contiguous and
+  std::vector<std::int64_t> positions;  ///< Position of each tensor's values, contiguous and
                                         ///< little-endian; whatever the state and the checksums are
-  std::int64_t bytes = 0;               ///< Of the whole file
+  std::int64_t bytes = 0;               ///< Size of the whole file
 };
 
 /// Without times in it, so that the same contents are the same bytes.

@@ -24,7 +24,8 @@ struct Moments {
 /// Statistics of the finite numbers of an array, and the number of the others.
 struct ArrayStatistics {
   Moments all{};
-  std::vector<Moments> groups{};  ///< Of each feature of (N,F) or channel of (N,C,H,W); empty: there are none
+  std::vector<Moments>
+      groups{};  ///< Moments of each feature of (N,F) or channel of (N,C,H,W); empty: there are none
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   std::int64_t non_finite = 0;

@@ -15,22 +15,22 @@ struct BenchAllReduceArguments {
   std::size_t max_bytes = std::size_t{256} << 20U;
   bool in_place = false;                ///< Only the in-place rows
   DeviceKind device = DeviceKind::cpu;  ///< Device whose memory is summed
-  int ranks_per_group = 0;              ///< Of hierarchical algorithms; 0: a group per host
+  int ranks_per_group = 0;              ///< Ranks per group of hierarchical algorithms; 0: a group per host
   int communicators = 1;                ///< More than 1: also rows with so many communicators communicators
   std::string json;                     ///< Also as a JSON array of the rows into this file; empty: no
 };
 
 struct BenchInputArguments {
   std::string deck;                    ///< Its training data; empty: those of `list`
-  std::vector<std::string> overrides;  ///< Of the deck
+  std::vector<std::string> overrides;  ///< Overrides of the deck
   std::string list;
   std::string root;  ///< Empty: found by the list's name
   ResizeFilter filter = ResizeFilter::bilinear;
   DeviceKind device = DeviceKind::cpu;
-  std::int64_t threads = 1;  ///< Of each rank
+  std::int64_t threads = 1;  ///< Threads of each rank
   std::int64_t size = 224;   ///< Pixels
   double seconds = 5.0;      ///< Measured, after a tenth of that to warm up
-  std::int64_t images = 0;   ///< Of each rank, instead of seconds; 0: none
+  std::int64_t images = 0;   ///< Images of each rank, instead of seconds; 0: none
   bool no_decode = false;    ///< Images are read, not decoded
   std::string json;          ///< Also as JSON into this file; empty: no
 };

@@ -51,7 +51,7 @@ struct HostMemoryUse {
   std::int64_t process = 0;  ///< Before anything was made
   std::int64_t input = 0;
   std::int64_t peak = 0;
-  std::int64_t limit = 0;  ///< Of the control group, or what the machine has
+  std::int64_t limit = 0;  ///< Limit of the control group, or the machine's memory
 };
 
 void print_memory(RunParts& run, const HostMemoryUse& host, std::span<const StateSource> sources) {

@@ -40,7 +40,7 @@ struct Prepared {
   std::vector<PlannedTraining> trainings;
   std::vector<Progressed> progress;   ///< By training
   std::vector<std::string> failures;  ///< By training: why it could not be trained; empty: it could
-  std::vector<mpi::Place> places;     ///< Of all ranks
+  std::vector<mpi::Place> places;     ///< Places of all ranks
   bool advanced = false;              ///< Whether a training has come to its end in this process
 
   std::string name_of(std::size_t training) const {

@@ -128,7 +128,7 @@ struct Task {
   const LoadedCheckpoint& checkpoint;
   const Config& config;
   const std::vector<std::string>& warnings;
-  const std::vector<std::string>& names;  ///< Of classes; empty: they have numbers only
+  const std::vector<std::string>& names;  ///< Names of classes; empty: they have numbers only
 };
 
 void print_report(const Task& task, const Dataset& data, const Evaluation& result,

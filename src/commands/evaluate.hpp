@@ -52,7 +52,7 @@ class ClassTable {
  private:
   std::size_t classes_;
   std::vector<std::string> names_;
-  std::vector<std::int64_t> samples_, predicted_, correct_;  ///< Of each class
+  std::vector<std::int64_t> samples_, predicted_, correct_;  ///< Counts of each class
   std::vector<std::int64_t> matrix_;                         ///< classes × classes, or empty
 };
 

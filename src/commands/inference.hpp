@@ -73,7 +73,7 @@ class Inference {
   Storage sums_;
   std::unique_ptr<LocalEmbeddings> embeddings_;
   std::int64_t width_;                ///< Outputs of a sample
-  std::optional<OutputUnits> units_;  ///< Of numbers
+  std::optional<OutputUnits> units_;  ///< Units of predicted numbers
   std::vector<float> rows_;
   std::vector<std::string> notes_;
 };

@@ -113,7 +113,7 @@ std::vector<std::string> ValueStatistics::headings() {
 /// A table of rows, over all files that hold rows of it.
 struct TableSummary {
   RowTable table;
-  ValueStatistics values;  ///< Of the rows, without the optimizer's state
+  ValueStatistics values;  ///< Statistics of the rows, without the optimizer's state
 };
 
 TableSummary& summary_of(std::vector<TableSummary>& summaries, const RowTable& table) {

@@ -25,7 +25,7 @@ class JobWatchdog {
   /// Collective. Adds to an AgreedFailure that is being thrown the place of the key that it names first.
   ~JobWatchdog();
 
-  const std::vector<mpi::Place>& places() const { return places_; }  ///< Of all ranks of the job
+  const std::vector<mpi::Place>& places() const { return places_; }  ///< Places of all ranks of the job
   mpi::Watchdog& watchdog() { return watchdog_; }
 
  private:

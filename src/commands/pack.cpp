@@ -42,7 +42,7 @@ struct PackArguments {
   std::string list;             ///< A list of images, or a folder of class folders
   std::string root;             ///< Folder that the list's paths begin at; empty: found by the list's name
   std::string output;           ///< Folder of the shards
-  std::string name;             ///< Of the shards; empty: that of the list without its extension
+  std::string name;             ///< Name of the shards; empty: the list's name without its extension
   std::int64_t shard_mb = 256;  ///< MiB of a shard, at most, up to a sample
 };
 
@@ -55,15 +55,15 @@ struct Packing {
   ImageList list;
   std::string classes;              ///< Names of the classes, a line each; empty: they are not known
   std::string beginning;            ///< "/data/shards/train"
-  std::vector<std::int64_t> bytes;  ///< Of each image
+  std::vector<std::int64_t> bytes;  ///< Size of each image
   std::vector<ShardPart> shards;
 };
 
 /// The results of a rank.
 struct Packed {
   std::int64_t shards = 0;    ///< Written
-  std::int64_t finished = 0;  ///< Of an earlier run
-  std::int64_t bytes = 0;     ///< Of images in both
+  std::int64_t finished = 0;  ///< Shards finished by an earlier run
+  std::int64_t bytes = 0;     ///< Size of the images in both
 };
 
 bool names_folder(const std::string& path) {

@@ -155,7 +155,7 @@ struct PredictionTask {
   const PredictArguments& arguments;
   const LoadedCheckpoint& checkpoint;
   const Config& config;
-  const std::vector<std::string>& names;  ///< Of classes; empty: they have numbers only
+  const std::vector<std::string>& names;  ///< Names of classes; empty: they have numbers only
 };
 
 /// The given inputs, as the source of validation. @throws UserError if the deck's kind of data takes only one

@@ -16,10 +16,10 @@ namespace flotilla {
 /// News of a run.
 struct RunNews {
   std::vector<std::string> lines;  ///< As the run's own console has them
-  std::string waiting;             ///< What is waited for; empty: the run goes on
+  std::string waiting;             ///< The event that is waited for; empty: the run goes on
   double quiet_s = 0.0;          ///< Time since the run's last line, where that is what is waited for; else 0
   std::string live;              ///< live_line() of the last report; empty: none since the start
-  std::optional<int> exit_code;  ///< Of the run, once it has ended and left its folder
+  std::optional<int> exit_code;  ///< Exit code of the run, once it has ended and left its folder
 };
 
 /// Follows a run by the files in its folder, from any host that sees them.
@@ -51,7 +51,7 @@ class RunWatch {
   std::optional<StepReport> step_;  ///< Last one since the start
   double line_s_ = 0.0;             ///< Time of the last line
   double interval_s_ = 0.0;         ///< Between the last two lines
-  std::optional<EndReport> end_;    ///< Of the last start
+  std::optional<EndReport> end_;    ///< End of the last start
 };
 
 }  // namespace flotilla

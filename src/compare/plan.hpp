@@ -33,7 +33,7 @@ struct Plan {
   std::string output;      ///< Folder, as written; relative to the current folder
   std::int64_t seeds = 1;  ///< Trainings of each run: with the deck's run.seed, run.seed + 1, …
   Equal equal = Equal::samples;
-  double seconds = 0.0;                     ///< Of each training; with Equal::time
+  double seconds = 0.0;                     ///< Time of each training; with Equal::time
   std::optional<double> target;             ///< Accuracy or AUC to whose first reaching the time is given
   std::vector<config::PlacedOverride> set;  ///< For all runs
   std::vector<PlannedRun> runs;

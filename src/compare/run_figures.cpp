@@ -76,7 +76,7 @@ class Adder {
   double samples_ = 0.0;
   double exposed_s_ = 0.0;
   double bytes_ = 0.0;
-  std::int64_t reached_step_ = -1;  ///< Of the validation that reached the target; −1: none did
+  std::int64_t reached_step_ = -1;  ///< Step of the validation that reached the target; −1: none did
   double reached_s_ = 0.0;
 };
 

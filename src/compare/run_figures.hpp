@@ -13,22 +13,22 @@ namespace flotilla {
 /// Figures of a whole run, resumes included, read from its metrics.jsonl.
 struct RunFigures {
   std::string end{};     ///< Reason of the last line "end" behind all steps; empty: none, the run is to go on
-  std::string device{};  ///< What computed
+  std::string device{};  ///< Device that computed
   DataIdentities data{};  ///< At the last start; without those that an earlier version did not write
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;  ///< That training saw, over all workers
-  std::string metric{};      ///< Of the next two: "accuracy_top1" (of averaged weights where there are some),
-                         ///< of clicks "auc", of numbers "r2", of labels that are 0 or 1 "accuracy"; empty:
-                         ///< no validation
-  std::optional<double> last{};      ///< Of the last validation
-  std::optional<double> best{};      ///< Of all validations
-  double loss = 0.0;                 ///< Of training, at the last report
-  double seconds = 0.0;              ///< Of steps, without validation and checkpoints
+  std::string metric{};      ///< Metric of the next two: "accuracy_top1" (of averaged weights where there are
+                         ///< some), of clicks "auc", of numbers "r2", of labels that are 0 or 1 "accuracy";
+                         ///< empty: no validation
+  std::optional<double> last{};      ///< Figure of the last validation
+  std::optional<double> best{};      ///< Best figure of all validations
+  double loss = 0.0;                 ///< Training loss at the last report
+  double seconds = 0.0;              ///< Time of steps, without validation and checkpoints
   std::optional<double> target_s{};  ///< `seconds` at the first validation that reached the target
   double bytes_per_sample = 0.0;     ///< That worker 0 sent for each sample of its own
-  double exposed_share = 0.0;        ///< Of `seconds` that worker 0 waited for communication
+  double exposed_share = 0.0;        ///< Share of `seconds` that worker 0 waited for communication
   double samples_per_s() const { return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0; }
 };
 

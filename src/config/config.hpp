@@ -132,8 +132,8 @@ struct ModelConfig {
   InitialWeights initializer = InitialWeights::xavier_uniform;  ///< mlp
   double initializer_scale = 0.0;                               ///< Bound or deviation of uniform and normal
   std::string initial_weights;                                  ///< Empty: none
-  WeightNames weight_names = WeightNames::same;                 ///< How tensors of a file are matched
-  std::vector<std::string> fixed_statistics;  ///< Patterns of batch norms whose statistics are not updated
+  WeightNames weight_names = WeightNames::same;  ///< Rule by which tensors of a file are matched
+  std::vector<std::string> fixed_statistics;     ///< Patterns of batch norms whose statistics are not updated
   // ctr-dnn
   std::int64_t embedding_width = 10;
   EmbeddingTables embeddings = EmbeddingTables::shared;
@@ -145,7 +145,7 @@ struct ModelConfig {
   /// Values that the network computes for a sample.
   std::int64_t output_width() const { return has_classes() ? classes : outputs; }
   bool has_embeddings() const { return kind == "ctr-dnn"; }
-  bool has_batch_norm() const;  ///< Of the kinds that decks know
+  bool has_batch_norm() const;  ///< For the kinds that decks know
   bool synchronises_batch_norm() const {
     return has_batch_norm() && batch_norm == BatchNormKind::synchronised;
   }
@@ -156,20 +156,20 @@ template <>
 inline constexpr auto words_of<Accumulation> = deck_words("average", "sum");
 
 struct TrainConfig {
-  std::int64_t epochs = 0;      ///< 0: no limit. Whichever of epochs and steps ends first
-  std::int64_t steps = 0;       ///< 0: no limit
-  double seconds = 0.0;         ///< Of steps on worker 0, without validation and checkpoints; 0: no limit
-  std::int64_t batch_size = 0;  ///< Per worker and micro-step; 0 if global_batch_size is given
+  std::int64_t epochs = 0;  ///< 0: no limit. Whichever of epochs and steps ends first
+  std::int64_t steps = 0;   ///< 0: no limit
+  double seconds = 0.0;  ///< Time limit of steps on worker 0, without validation and checkpoints; 0: no limit
+  std::int64_t batch_size = 0;         ///< Per worker and micro-step; 0 if global_batch_size is given
   std::int64_t global_batch_size = 0;  ///< Over all workers and micro-steps; 0 if batch_size is given
   std::int64_t accumulate_steps = 1;
-  Accumulation accumulate = Accumulation::average;  ///< Of the micro-steps' gradients
+  Accumulation accumulate = Accumulation::average;  ///< Accumulation of the micro-steps' gradients
   double label_smoothing = 0.0;
   double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
   double cutmix = 0.0;              ///< As mixup's
   double gradient_clip_norm = 0.0;  ///< 0: none
-  double average_decay = 0.0;       ///< Of the exponential moving average of the weights; 0: none
+  double average_decay = 0.0;       ///< Decay of the exponential moving average of the weights; 0: none
   std::int64_t patience = 0;        ///< Validations without improvement that end training; 0: never
-  double target = 0.0;              ///< Of checkpoint.best, which ends training; 0: none
+  double target = 0.0;              ///< Value of checkpoint.best that ends training; 0: none
 
   bool mixes_pairs() const { return mixup > 0.0 || cutmix > 0.0; }
   const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }
@@ -241,7 +241,10 @@ enum class PeriodRule { guide, fleet2, paper };  ///< src/strategy/local_sgd/per
 template <>
 inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper");
 
-enum class BeforeBegin { average, all_reduce };  ///< Of parameters, of gradients: before local steps begin
+enum class BeforeBegin {
+  average,
+  all_reduce
+};  ///< Averages of parameters or sums of gradients, before local steps begin
 template <>
 inline constexpr auto words_of<BeforeBegin> = deck_words("average", "all-reduce");
 
@@ -294,7 +297,7 @@ struct ServerConfig {
   std::int64_t min_block_size = 8192;   ///< values
   std::int64_t push_every = 1;          ///< half_async, geo: steps
   std::int64_t max_staleness = 0;       ///< Not sync: pushes; 0: no bound. The default follows push_every
-  Precision wire = Precision::float32;  ///< Of pushes and rows
+  Precision wire = Precision::float32;  ///< Type of pushes and rows
   bool shared_memory = true;            ///< Between a worker and a server of one host
   std::int64_t part_kb = 56;            ///< KiB of float32 values in a message
 

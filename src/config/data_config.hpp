@@ -20,7 +20,7 @@ enum class DataKind { idx, image_list, image_folder, webdataset, hdf5, numpy, ci
 /// A kind of data in decks: its word, its help and the groups of keys that it has.
 struct DataKindKeys {
   std::string_view word;
-  std::string_view help;   ///< Of data.kind; empty: the next kind's is of both
+  std::string_view help;   ///< Help text of data.kind; empty: that of the next kind covers both
   bool files = true;       ///< The samples lie in files (data.stage_to); false: they are made up
   bool path = false;       ///< data.train.path and data.validation.path name the files
   bool images = false;     ///< Files of photographs: data.image_size, data.crop_area …
@@ -189,7 +189,7 @@ struct DataConfig {
       input_mean{};  ///< (x − mean) / std; one value, or one for each input; empty: as they are
   std::vector<double> input_std{};
   std::vector<double>
-      target_mean{};  ///< Of numbers to be predicted: one value, or one for each; empty: as they are
+      target_mean{};  ///< Mean of the numbers to predict: one value, or one for each; empty: as they are
   std::vector<double> target_std{};
 
   // Both kinds of click data; data/clicks/line_format.hpp says more.
@@ -212,7 +212,7 @@ struct DataConfig {
   std::vector<double> erase_aspect = {0.3, 3.3};
   std::int64_t rand_augment = 0;  ///< Operations on each image; data/rand_augment.hpp says more
   std::int64_t rand_augment_magnitude = 9;
-  std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Of red, green, blue in [0, 1]
+  std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Mean of red, green and blue in [0, 1]
   std::vector<double> image_std = {0.229, 0.224, 0.225};
   bool exif_orientation = false;
   std::int64_t max_pixels = 178956970;

@@ -26,7 +26,7 @@ struct LoadedDeck {
   Config config;
   std::vector<std::string>
       notes;  ///< Lines for the start of the run: keys dropped because a kind was overridden
-  std::map<std::string, std::string, std::less<>> places;  ///< Of each given key: "deck.toml:12:3"
+  std::map<std::string, std::string, std::less<>> places;  ///< Place of each given key: "deck.toml:12:3"
 
   /// The text of a mistake that data or ranks show; if a key's path stands first, after the key's place.
   std::string placed(const std::string& mistake) const;

@@ -31,7 +31,7 @@ struct Node {
 
 struct Member {
   std::string name;
-  DeckPosition position;  ///< Of the name
+  DeckPosition position;  ///< Position of the name
   Node node;
 };
 

@@ -25,7 +25,7 @@ struct PlacedOverride {
 struct Given {
   Value value;
   Origin origin;
-  std::vector<DeckPosition> elements = {};  ///< Of a deck's array
+  std::vector<DeckPosition> elements = {};  ///< Positions of the elements of a deck's array
 };
 
 /// All given values by the keys' paths. They have the key's type and keep its rule.

@@ -23,7 +23,7 @@ namespace flotilla::config {
 struct Field {
   std::function<Value(const Config&)> read;          ///< The default where it has no place
   std::function<void(Config&, const Value&)> write;  ///< Nothing where it has no place. Of the type of read()
-  std::vector<std::string> words = {};               ///< Of an enum; empty: another type
+  std::vector<std::string> words = {};               ///< Words of an enum; empty: another type
 };
 
 /// The allowed values of a key. Rules of an array hold for each of its elements.
@@ -34,7 +34,7 @@ struct Rule {
   bool high_itself = true;                 ///< high is allowed
   std::vector<std::string> choices = {};   ///< Empty: any text. Left out for an enum: all its words
   std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
-  std::size_t least_elements = 0;          ///< Of an array
+  std::size_t least_elements = 0;          ///< Fewest elements of an array
   std::size_t most_elements = 64;
 };
 
@@ -122,7 +122,7 @@ Value default_of(const Key& key);
 /// A violation of a key's own rule.
 struct BrokenRule {
   std::string text;                    ///< "must be positive, got -4"
-  std::optional<std::size_t> element;  ///< Which one of an array
+  std::optional<std::size_t> element;  ///< Index of the element of an array
 };
 std::optional<BrokenRule> broken_rule(const Key& key, const Value& value);
 

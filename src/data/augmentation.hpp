@@ -32,7 +32,7 @@ struct Augmentation {
   bool flip = false;
   std::int64_t down = 0;  ///< Pixels that the image moves down and to the right; black moves in
   std::int64_t right = 0;
-  Box erased{};  ///< Of height 0: none
+  Box erased{};  ///< Erased box; height 0: none
 };
 
 /// Draws the augmentation of an image: torchvision's RandomHorizontalFlip, RandomCrop with padding (the

@@ -38,8 +38,8 @@ class ReadAhead {
 /// The samples of a batch, before they are read.
 struct Selection {
   std::int64_t valid = 0;       ///< Rows of the batch that count
-  std::uint64_t variation = 0;  ///< Of the epoch
-  PairMix mix{};                ///< Of the step
+  std::uint64_t variation = 0;  ///< Variation of the epoch
+  PairMix mix{};                ///< Mixing of the step
 };
 
 /// Chooses the samples of each batch. Called by several threads at once.

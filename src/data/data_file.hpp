@@ -34,7 +34,7 @@ enum class FileFormat {
   unknown,
   binary,  ///< Unknown, with zeros: no text
   empty,
-  text,  ///< Of any kind that is not recognised
+  text,  ///< Text of any kind that is not recognised
   list,
   criteo,
   libsvm,
@@ -54,7 +54,7 @@ enum class FileFormat {
 struct FileKind {
   FileFormat format = FileFormat::unknown;
   std::string_view name{};    ///< With its article: "an HDF5 file", "a WebP image"
-  std::string_view advice{};  ///< What reads it, or what to do with it: "decompress it with bunzip2"
+  std::string_view advice{};  ///< The key that reads it, or a command: "decompress it with bunzip2"
   bool is_image = false;      ///< Also of the formats that are not decoded
   bool gzipped = false;       ///< The other members are those of the file inside
 };

@@ -24,8 +24,8 @@ namespace flotilla {
 struct DataRequest {
   const DataConfig& data;
   const DataSourceConfig& source;
-  std::int64_t classes = 0;  ///< Of the model; 0: it predicts numbers
-  std::uint64_t seed = 0;    ///< Of samples that are made up
+  std::int64_t classes = 0;  ///< Classes of the model; 0: it predicts numbers
+  std::uint64_t seed = 0;    ///< Seed of synthetic samples
   const DatasetUse& use;
 };
 
@@ -68,8 +68,9 @@ struct DataReader {
   std::string_view one_advice = {};  ///< Else: what to name instead of several: "; of several logs name …"
   /// For text files: whether the first line, without surrounding blanks, is of this kind.
   bool (*is_line)(std::string_view line) = nullptr;
-  FileKind file{};                      ///< What a file with such a line is
-  const ArrayFormat* arrays = nullptr;  ///< Of kinds of arrays, whose functions are those of open_arrays.hpp
+  FileKind file{};  ///< Kind of a file with such a line
+  const ArrayFormat* arrays =
+      nullptr;  ///< Format of a kind of arrays, whose functions are those of open_arrays.hpp
 };
 
 extern const DataReader idx_reader, image_list_reader, image_folder_reader, webdataset_reader, hdf5_reader,

@@ -28,11 +28,11 @@ struct BadSample : UserError {
 
 /// Facts about all samples, known once a data set is opened.
 struct DatasetFacts {
-  std::int64_t size = 0;      ///< Samples
-  Shape shape{};              ///< Of a sample; where there are bags, of its dense features: may be of size 0
-  std::string description{};  ///< "10000 images 28x28 of train-images.gz": a start-up line
+  std::int64_t size = 0;  ///< Samples
+  Shape shape{};  ///< Shape of a sample; where there are bags, of its dense features: may be of size 0
+  std::string description{};             ///< "10000 images 28x28 of train-images.gz": a start-up line
   std::string number_type = "float32";   ///< Type of the numbers as they are stored, as NumPy calls it
-  std::optional<ByteScaling> scaling{};  ///< Of samples (C,H,W) that are bytes; empty: they are not
+  std::optional<ByteScaling> scaling{};  ///< Scaling of samples (C,H,W) that are bytes; empty: they are not
   std::int64_t target_width = 0;         ///< Numbers to be predicted for a sample; 0: samples have labels
   std::int64_t slots = 0;                ///< Bags of ids of a sample, which a bag_reader() reads; 0: none
   bool weighted = false;                 ///< Each id has a value

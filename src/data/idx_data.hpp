@@ -21,9 +21,9 @@ enum class IdxKind { images, labels };
 struct IdxFile {
   std::string path;
   File bytes;              ///< The file itself, or an inflated nameless copy without the header
-  std::int64_t begin = 0;  ///< Of the first item, in `bytes`
+  std::int64_t begin = 0;  ///< Position of the first item in `bytes`
   std::int64_t header_bytes = 0;
-  int type = 8;            ///< Of the numbers in the file: 8: unsigned bytes
+  int type = 8;            ///< Type of the numbers in the file: 8: unsigned bytes
   std::int64_t width = 1;  ///< Numbers of a label in the file
   std::int64_t items = 0;
   std::int64_t rows = 1;

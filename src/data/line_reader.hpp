@@ -51,7 +51,7 @@ class LineIndex {
 
   explicit LineIndex(std::size_t most_entries);
   void add(std::int64_t begin);                     ///< Appends a sample.
-  void set_end(std::int64_t end) { end_ = end; }    ///< Of the file.
+  void set_end(std::int64_t end) { end_ = end; }    ///< Sets the end of the file.
   std::int64_t size() const { return size_; }       ///< Samples.
   std::int64_t stride() const { return stride_; }   ///< Samples from entry to entry.
   std::int64_t sample_at(std::int64_t byte) const;  ///< The last indexed one that begins at `byte` or before.

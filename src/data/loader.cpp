@@ -63,7 +63,7 @@ BatchLayout layout_of(const Dataset& data, const BatchPlan& plan, const LoaderOp
 
 /// The state of a thread that fills batches.
 struct alignas(64) Workspace {
-  std::vector<std::int64_t> indices;     ///< Of a part
+  std::vector<std::int64_t> indices;     ///< Sample indices of a part
   std::unique_ptr<BagReader> reader;     ///< Click data
   std::atomic<std::int64_t> read_ns{0};  ///< Written by its thread only
 };
@@ -264,7 +264,7 @@ class ThreadedLoader final : public Loader {
   const Dataset& data_;
   std::unique_ptr<const BatchPlan> plan_;
   BatchLayout layout_;
-  std::int64_t parts_;  ///< Of a batch
+  std::int64_t parts_;  ///< Number of parts of a batch
   bool keep_bad_;
   BatchRing ring_;
   std::vector<Workspace> workspaces_;  ///< One per thread, or for next()

@@ -52,7 +52,7 @@ class EpochOrder {
   std::int64_t epoch_;
   std::int64_t samples_;
   OrderSpec spec_;
-  std::optional<Permutation> permutation_;  ///< Of all samples, or of all whole blocks
+  std::optional<Permutation> permutation_;  ///< Permutation of all samples, or of all whole blocks
   std::int64_t window_ = -1;                ///< That of window_order_; −1: none
   std::optional<Permutation> window_order_;
 };

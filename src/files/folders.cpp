@@ -18,7 +18,7 @@ namespace {
 
 struct FolderSync {
   int error = 0;
-  const char* action = "open";  ///< What failed
+  const char* action = "open";  ///< The action that failed
 };
 
 FolderSync try_to_sync(const std::string& folder) {

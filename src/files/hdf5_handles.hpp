@@ -144,7 +144,7 @@ class Session {
  private:
   std::unique_lock<std::recursive_mutex> lock_;
   SessionFile file_;
-  const SessionFile* outer_;  ///< Of the Session around this one
+  const SessionFile* outer_;  ///< File of the Session around this one
 };
 
 }  // namespace flotilla::hdf5

@@ -26,7 +26,8 @@ class FailureHandler {
   /// From now on std::terminate (an exception that leaves a destructor, a thread or a noexcept function) ends
   /// the job as end_job() does, instead of by SIGABRT. For one handler at a time.
   void end_job_at_terminate();
-  void set_folder(const std::string& folder);  ///< Of the run: failure.json is written there from now on.
+  void set_folder(
+      const std::string& folder);  ///< Sets the run's folder: failure.json is written there from now on.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   bool told() const;  ///< Whether a rank of this attempt has reported why the job ends (failure.json).

@@ -11,7 +11,7 @@ namespace flotilla {
 struct LaunchedProcess {
   std::string launcher{};   ///< "srun", "Open MPI's launcher" or "a launcher for MPICH"
   std::int64_t count = 0;   ///< Processes that it started
-  std::int64_t number = 0;  ///< Of this one, from 0
+  std::int64_t number = 0;  ///< Number of this process, from 0
 };
 
 /// If this process was started by hand in a shell that is one of several tasks (srun --pty), removes the

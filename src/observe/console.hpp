@@ -60,14 +60,14 @@ class Console {
 struct LiveStep {
   std::int64_t step = 0;   ///< Done
   std::int64_t epoch = 0;  ///< Begun before this one
-  std::int64_t batch = 0;  ///< Of the epoch, from 1
+  std::int64_t batch = 0;  ///< Number in the epoch, from 1
   double loss = 0.0;
   double samples_per_s = 0.0;  ///< All workers, over the last seconds
   double step_s = 0.0;         ///< A step, over the last seconds
   std::optional<double>
       waiting{};  ///< Share of the time spent waiting for input and other workers, in [0, 1]
-  std::optional<double>
-      seconds_per_step{};  ///< Of the run so far with all that happens between steps; else step_s
+  std::optional<double> seconds_per_step{};  ///< Mean over the run so far, including all that happens between
+                                             ///< steps; else step_s
 };
 
 /// The terminal's last line about a training:

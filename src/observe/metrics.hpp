@@ -26,7 +26,7 @@ enum class Shown {
 /// A metric as a chart of the report; its curves are those of training, validation and averaged weights.
 struct MetricChart {
   int place = 0;             ///< Among the charts, from 1; 0: there is none
-  std::string_view name{};   ///< Of its picture's file
+  std::string_view name{};   ///< Name of its picture's file
   std::string_view title{};  ///< "Accuracy, top 1"
   bool from_zero = false;
 };

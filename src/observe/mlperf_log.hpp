@@ -47,7 +47,7 @@ class MlperfLog {
   std::string text_;
   bool ended_ = false;               ///< Nothing is added any more
   bool is_repeated_ = false;         ///< The validation under way is in the file
-  std::int64_t step_ = -1;           ///< Of the last validation in the file
+  std::int64_t step_ = -1;           ///< Step of the last validation in the file
   std::string stop_;                 ///< run_stop of an attempt after which nothing was added
   std::int64_t epochs_;              ///< Validated or, at the start, done
   std::int64_t block_begin_ms_ = 0;  ///< Since 1970

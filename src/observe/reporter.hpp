@@ -37,7 +37,7 @@ struct StartReport {
 struct StepReport {
   std::int64_t step = 0;  ///< Steps done, 1 after the first
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;  ///< Of the epoch, 1 for the first: Sharding::batch_before
+  std::int64_t batch = 0;  ///< Number in the epoch, 1 for the first: Sharding::batch_before
   double loss = 0.0;       ///< Mean over workers
   double learning_rate = 0.0;
   double samples_per_s =
@@ -45,19 +45,19 @@ struct StepReport {
   double step_s = 0.0;          ///< A step, mean since the last report; so are the next six
   double exposed_comm_s = 0.0;  ///< Waiting for communication
   double input_wait_s = 0.0;    ///< Waiting for the loader
-  double forward_s = 0.0;       ///< Of this rank, as are the next two
+  double forward_s = 0.0;       ///< Time of this rank, as are the next two
   double backward_s = 0.0;
   double optimizer_s = 0.0;           ///< 0 where servers run the optimizer
   std::int64_t sent_bytes = 0;        ///< By this rank
-  std::int64_t memory_bytes = 0;      ///< Of this rank, resident
-  std::optional<double> loss_mean{};  ///< Of the steps since the last report
+  std::int64_t memory_bytes = 0;      ///< Resident memory of this rank
+  std::optional<double> loss_mean{};  ///< Mean loss of the steps since the last report
   std::optional<std::int64_t> period{};
   std::optional<double> staleness{};   ///< Updates of servers between pull and push, mean over the workers
-  std::optional<double> loss_scale{};  ///< Of this rank from now on; in float16, as is the next
+  std::optional<double> loss_scale{};  ///< Loss scale of this rank from now on; in float16, as is the next
   std::optional<std::int64_t> skipped_steps{};
   std::optional<double> accuracy_top1{};
   std::optional<double> accuracy_top5{};
-  std::optional<double> auc{};  ///< Of a model that predicts clicks, as is the next
+  std::optional<double> auc{};  ///< For a model that predicts clicks, as is the next
   std::optional<double> batch_auc{};
   std::optional<double> wait_s{};     ///< Wait for other workers in a step; absent with one, as the next six
   std::optional<double> compute_s{};  ///< A step's computation, mean over the workers
@@ -73,12 +73,12 @@ struct ValidationReport {
   std::int64_t epoch = 0;
   Figures figures{};  ///< By the keys of metrics()
   std::int64_t samples = 0;
-  std::vector<Figures> outputs{};            ///< Of each output, where it predicts numbers or labels
-  Figures averages{};                        ///< Of the averaged weights (train.average_decay)
+  std::vector<Figures> outputs{};            ///< Figures of each output, where it predicts numbers or labels
+  Figures averages{};                        ///< Figures of the averaged weights (train.average_decay)
   std::optional<double> epoch_s{};           ///< Time of the epoch's steps, if all of them were in this run
   std::optional<std::string> best_of{};      ///< Key of the figure by which validations are compared
   std::optional<double> best{};              ///< Its best value so far
-  std::optional<std::int64_t> best_epoch{};  ///< Where that was
+  std::optional<std::int64_t> best_epoch{};  ///< Epoch of the best figure
   std::int64_t classes = 0;                  ///< As in StepReport
 };
 struct CheckpointReport {

@@ -47,7 +47,7 @@ class Optimizer {
 
   /// The values [begin, end) of the arenas in one step.
   struct Part {
-    std::int64_t step = 1;  ///< What begin_step() returned
+    std::int64_t step = 1;  ///< The step that begin_step() returned
     std::size_t begin = 0;
     std::size_t end = 0;
   };

@@ -60,8 +60,8 @@ struct StepLine {
 /// A line of metrics.jsonl that is whole.
 struct MetricsLine {
   bool is_step = false;
-  StepLine step{};     ///< Of a `step` line
-  std::string text{};  ///< Of all others
+  StepLine step{};     ///< Contents of a `step` line
+  std::string text{};  ///< Text of all other lines
 };
 
 /// Lines that could not be read.

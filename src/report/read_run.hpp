@@ -55,10 +55,10 @@ class RunBuilder {
   /// From a start or a resume on.
   struct Attempt {
     double time = 0.0;     ///< When it began, or of its first line
-    double seconds = 0.0;  ///< Of running before it
+    double seconds = 0.0;  ///< Time of running before it
   };
   std::optional<Attempt> attempt_;
-  double seconds_ = 0.0;  ///< Of running, at the last line
+  double seconds_ = 0.0;  ///< Time of running, at the last line
   double trained_s_ = 0.0;
   double trained_samples_ = 0.0;
   double exposed_s_ = 0.0;

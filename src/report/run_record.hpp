@@ -22,7 +22,7 @@ using PhaseReduction = MeanReduction<phase_names.size()>;
 /// The progress of a run after a step.
 struct Knot {
   double step = 0.0;
-  double seconds = 0.0;  ///< Of running: the time between attempts is left out
+  double seconds = 0.0;  ///< Time of running; the time between attempts is left out
   double epochs = 0.0;
   double samples = 0.0;
 };
@@ -58,16 +58,16 @@ inline constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 /// Figures of a run as a whole; no_value where there is none.
 struct RunTotals {
   std::string figure{};  ///< Key of what validations report: "auc", "r2", "accuracy_top1" …; empty: none
-  std::vector<Improvement> improvements{};  ///< Of that figure
+  std::vector<Improvement> improvements{};  ///< Improvements of that figure
   double last_figure = no_value;
-  double best_loss = no_value;      ///< Of the validations
+  double best_loss = no_value;      ///< Best loss of the validations
   double training_loss = no_value;  ///< The last
-  Knot end{};                       ///< Where the run stands
+  Knot end{};                       ///< Progress of the run
   double samples_per_s = 0.0;       ///< Mean over the steps
   double sent_bytes = 0.0;          ///< By rank 0
-  double exposed_share = 0.0;       ///< Of the steps' time, waited for communication
+  double exposed_share = 0.0;       ///< Share of the steps' time that was waited for communication
   double memory_bytes = 0.0;        ///< The largest that was reported
-  double last_time = 0.0;           ///< Of the last line, seconds since 1970
+  double last_time = 0.0;           ///< Time of the last line, seconds since 1970
   std::int64_t step_lines = 0;
   std::string ending{};  ///< "done", "time limit", …; "failed"; "not ended"
 };
@@ -89,7 +89,7 @@ struct RunRecord {
   std::vector<Mark> marks{};
   RunTotals totals{};
   std::string deck{};                   ///< The text of deck.toml; empty: there is none
-  std::vector<std::string> warnings{};  ///< What could not be read
+  std::vector<std::string> warnings{};  ///< Messages about what could not be read
 };
 
 }  // namespace flotilla::report

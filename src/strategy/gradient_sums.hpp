@@ -26,7 +26,7 @@ class GradientSums {
     Traffic& traffic;                          ///< Counts the bytes that are sent
     Reduction* reduction = nullptr;            ///< Null: the workers' gradients are not summed here
     mpi::CommunicationLanes* lanes = nullptr;  ///< Null: all-reduce in the calling thread
-    std::vector<Bucket> buckets{};             ///< Of `gradients`
+    std::vector<Bucket> buckets{};             ///< Buckets of `gradients`
     ShardSums* shards = nullptr;               ///< With run.reproducible; the micro-steps are shards then
   };
   explicit GradientSums(Parts parts);

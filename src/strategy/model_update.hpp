@@ -72,17 +72,18 @@ class ModelUpdate {
     Device& device;
     Optimizer& optimizer;
     LossScale& loss_scale;
-    Model model;                   ///< This worker's
-    DeviceSpan<float> gradients;   ///< Header, step statistics, gradients (buckets.hpp)
-    std::int64_t micro_steps = 1;  ///< Whose statistics add up in the step statistics; of shards 1
-    double clip_norm = 0.0;        ///< Of the averaged gradient; 0: none
+    Model model;                  ///< This worker's
+    DeviceSpan<float> gradients;  ///< Header, step statistics, gradients (buckets.hpp)
+    std::int64_t micro_steps =
+        1;  ///< Number of micro-steps whose statistics add up in the step statistics; 1 with shards
+    double clip_norm = 0.0;                        ///< Norm limit of the averaged gradient; 0: none
     std::optional<KeptValues> fixed_statistics{};  ///< Statistics that steps leave alone
     /// Decides on the device whether a step is taken; null: the host does
     OverflowGuard* overflow_guard = nullptr;
     /// Halves of the parameters, which steps write too; null: none. Only where nothing else than steps and
     /// what fills arrays() writes the parameters.
     HalfParameters* halves = nullptr;
-    double average_decay = 0.0;  ///< Of the average of the weights; 0: none is kept
+    double average_decay = 0.0;  ///< Decay of the average of the weights; 0: none is kept
   };
   explicit ModelUpdate(Parts parts);
 
@@ -109,7 +110,7 @@ class ModelUpdate {
   void share(const mpi::Communicator& workers);
   /// The arrays for the values of a checkpoint. Values may be loaded into them.
   std::vector<StateArray> arrays();
-  std::map<std::string, double> numbers() const;  ///< Of the average, for StrategyState::numbers
+  std::map<std::string, double> numbers() const;  ///< Numbers of the average, for StrategyState::numbers
   void set_numbers(const std::map<std::string, double>& saved);
   /// The average of the model over the steps, valid until the next one; empty spans: none is kept.
   Model average() { return average_ ? average_->model() : Model{}; }
@@ -122,9 +123,9 @@ class ModelUpdate {
   void update_statistics();
 
   Parts parts_;
-  float statistics_decay_;  ///< Of the running statistics in a step
+  float statistics_decay_;  ///< Decay of the running statistics in a step
   DelayedMetrics late_;
-  std::optional<WeightAverage> average_;    ///< Of the weights, with Parts::average_decay
+  std::optional<WeightAverage> average_;    ///< Average of the weights, with Parts::average_decay
   Storage statistics_before_;               ///< With an overflow guard: of the step that it may undo
   const UpdateNumbers* guarded_ = nullptr;  ///< Numbers of the guard for this step; null: there is no guard
   std::int64_t not_taken_ =

@@ -78,10 +78,10 @@ class Checkpoints {
 
   Parts parts_;
   std::int64_t saved_floats_ = 0;   ///< In a checkpoint, without rows
-  std::optional<SaveClock> clock_;  ///< Of a run, with checkpoint.every_s
+  std::optional<SaveClock> clock_;  ///< Clock of a run with checkpoint.every_s
   bool asks_clock_ = false;         ///< After the last step
   std::int64_t last_step_;          ///< The last that was saved
-  std::int64_t longest_ns_ = 0;     ///< Of the training thread
+  std::int64_t longest_ns_ = 0;     ///< Longest stall of the training thread
 };
 
 }  // namespace flotilla

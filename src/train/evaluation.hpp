@@ -18,7 +18,7 @@ namespace flotilla {
 struct Evaluation {
   Figures figures{};  ///< Those of metrics() that the model has
   std::int64_t samples = 0;
-  std::vector<Figures> outputs{};  ///< Of each output, where the model predicts no classes
+  std::vector<Figures> outputs{};  ///< Figures of each output, where the model predicts no classes
   std::int64_t not_finite = -1;    ///< First sample of the first batch whose loss is not finite; −1: none
 
   double loss() const { return figures.at("loss"); }

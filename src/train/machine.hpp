@@ -53,11 +53,11 @@ struct Machine {
   const mpi::Place& own_place() const { return places[static_cast<std::size_t>(workers.rank())]; }
 
   const mpi::Communicator& workers;
-  mpi::Watchdog& watchdog;              ///< Of the job
+  mpi::Watchdog& watchdog;              ///< The watchdog of the job
   ServerLink* servers;                  ///< Null: all ranks are workers
-  std::vector<mpi::Place> places;       ///< Of the workers, with their ranks in the job
+  std::vector<mpi::Place> places;       ///< Places of the workers, with their ranks in the job
   mpi::GpuBinding gpus;                 ///< The workers' GPUs; empty: they compute on processors
-  Precision precision;                  ///< Of the device, the same on all workers
+  Precision precision;                  ///< Precision of the device, the same on all workers
   mpi::Communicator host;               ///< The workers of this host
   std::optional<StepGroup> step_group;  ///< Empty: all workers step together
   std::unique_ptr<Device> device;

@@ -55,7 +55,7 @@ class ModelChecks {
   AgreementCheck agreement_;
   std::int64_t last_agreed_step_ = -1;
   bool agreement_due_ = false;
-  std::string diverged_;  ///< How this worker diverged alone; empty: it did not
+  std::string diverged_;  ///< Description of this worker's own divergence; empty: it did not
 };
 
 }  // namespace flotilla

@@ -18,7 +18,7 @@ namespace flotilla {
 /// The intended use of a deck's network.
 struct NetworkUse {
   Shape sample;            ///< Shape of a sample; of click data that of its dense values
-  std::int64_t slots = 0;  ///< Of click data; else 0
+  std::int64_t slots = 0;  ///< Slots of click data; else 0
   std::int64_t batch = 0;
   Purpose purpose = Purpose::training;
   bool accumulate = false;             ///< backward adds to the gradients (micro-steps)

@@ -52,7 +52,8 @@ struct RunData {
   /// input_form() of the training data, and "model.targets", the target_form(), of a model that predicts
   /// numbers
   std::map<std::string, std::string> identities;
-  std::vector<std::string> warnings;     ///< What training and validation data have in common, or not
+  std::vector<std::string>
+      warnings;  ///< Warnings about what training and validation data have in common, or not
   std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
 };
 

@@ -40,7 +40,7 @@ class RunFolder {
   Reporter& reporter() { return *reporter_; }  ///< After open()
   Saves::Writers writers() { return {.shared = shared_writer_.get(), .own = own_writer_.get()}; }
   bool keeps_deck() const { return keeps_deck_; }  ///< After open(): its deck.toml is the deck that was read
-  std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Of the lock; empty: none
+  std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Warning of the lock; empty: none
 
  private:
   void open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving);

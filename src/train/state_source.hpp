@@ -40,9 +40,9 @@ class StateSource : public ValueSource {
   const Network& network_;
   std::vector<StateGroup> groups_;
   std::vector<CheckpointTensor> tensors_;
-  std::vector<TensorPosition> positions_;  ///< Of each tensor
+  std::vector<TensorPosition> positions_;  ///< Position of each tensor
   bool copies_ = false;
-  std::vector<Storage> copy_;  ///< Of each group
+  std::vector<Storage> copy_;  ///< Copy of each group
   std::vector<float> plain_;
 };
 

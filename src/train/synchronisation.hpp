@@ -49,14 +49,14 @@ struct Synchronisation {
 
   TrainedModel& model;
   std::vector<Bucket> buckets;
-  Reduction reduction;  ///< Of gradients
+  Reduction reduction;  ///< Reduction of gradients
   Reduction averaging;  ///< Local SGD: of parameters
   std::map<std::string, std::string>
-      choices;                               ///< Of what the deck leaves open ("auto"); stored in checkpoints
-  std::optional<HostStaging> push_staging;   ///< Parameter servers: of what is pushed
-  std::optional<HostStaging> pull_staging;   ///< Parameter servers: of what is pulled
-  std::optional<mpi::MissingRanks> missing;  ///< For all-reduces, or for the servers
-  std::optional<mpi::AsyncErrorMonitor> failures;          ///< Of a library of all-reduces
+      choices;  ///< Values for what the deck leaves open ("auto"); stored in checkpoints
+  std::optional<HostStaging> push_staging;                 ///< Parameter servers: of what is pushed
+  std::optional<HostStaging> pull_staging;                 ///< Parameter servers: of what is pulled
+  std::optional<mpi::MissingRanks> missing;                ///< For all-reduces, or for the servers
+  std::optional<mpi::AsyncErrorMonitor> failures;          ///< Errors of a library of all-reduces
   std::unique_ptr<Embeddings> embeddings;                  ///< Null: the model has none
   std::unique_ptr<mpi::CommunicationLanes> communication;  ///< Null: one bucket
   Traffic traffic;

@@ -33,8 +33,8 @@ void check_one_order(const mpi::Communicator& world, const TensorSet& parameters
 
 /// Values of the two arrays that allocate() makes.
 struct ArrayCounts {
-  std::size_t held;    ///< Of models
-  std::size_t summed;  ///< What a step sums
+  std::size_t held;    ///< Bytes of models
+  std::size_t summed;  ///< Bytes of the arrays that a step sums
 };
 ArrayCounts array_counts(const Config& config, bool served, const Network& network) {
   const auto model = static_cast<std::size_t>(network.layout().size() + network.statistics().layout().size());

@@ -36,7 +36,7 @@ struct TrainedModel {
   }  ///< Header, statistics, gradients (buckets.hpp)
   /// The factor by which backward multiplies the sum of a batch's losses.
   DeviceScalar<float> backward_scale() const;
-  std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Of this worker
+  std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Shards of this worker
   /// The halves that the optimizer writes beside the parameters; null where others write parameters too.
   HalfParameters* updated_halves() const {
     return config.all_reduce() == nullptr ? nullptr : network->halves();
@@ -60,8 +60,8 @@ struct TrainedModel {
   std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
   ReducedArray
       models;  ///< Holds `weights` and `consensus`; with servers what is pulled, laid out as `summed`
-  ReducedArray summed;                    ///< What a step sums: gradients()
-  Model weights;                          ///< Of this worker
+  ReducedArray summed;                    ///< The array that a step sums: gradients()
+  Model weights;                          ///< Weights of this worker
   Model consensus;                        ///< Local SGD: array for the consensus
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
 

@@ -28,7 +28,7 @@ struct Ending {
   std::int64_t step = 0;
   bool stopped = false;      ///< Exit with exit_stopped
   bool too_short = false;    ///< Slurm's limit left time for one step only; set on worker 0
-  std::string divergence{};  ///< What diverged where, equal on all workers; empty: nothing did
+  std::string divergence{};  ///< Description of a divergence, equal on all workers; empty: nothing did
 };
 
 /// The training loop of one worker. Its parts say when something happens, and do it: the step, reports,

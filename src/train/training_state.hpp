@@ -37,8 +37,8 @@ struct TrainingState {
   std::int64_t step = 0;  ///< Steps done
   Position position;
   std::int64_t samples = 0;
-  double learning_rate = 0.0;   ///< Of the last step
-  double seconds_before = 0.0;  ///< Of resumed steps; with train.seconds
+  double learning_rate = 0.0;   ///< Learning rate of the last step
+  double seconds_before = 0.0;  ///< Time of the steps before the resume; with train.seconds
   PhaseTimes times{};           ///< Checkpoints and validations add theirs
 
   std::int64_t epoch_of_last_step() const {

@@ -30,7 +30,7 @@ class WorkerStateSource : public ValueSource {
 
   StateSource arrays_;
   const LocalRows* rows_;
-  std::vector<CheckpointTensor> tensors_;  ///< Of the arrays, then of the rows: keys, values, slots
+  std::vector<CheckpointTensor> tensors_;  ///< Tensors of the arrays, then of the rows: keys, values, slots
   std::vector<std::uint64_t> keys_;
   std::vector<std::vector<float>> row_arrays_;
 };

@@ -19,7 +19,7 @@ namespace flotilla {
 /// The type and shape of an array on disk. Its first axis counts rows: samples.
 struct ArrayForm {
   std::string name;                   ///< For messages: "'train.h5', images"
-  std::vector<std::int64_t> extents;  ///< Of all axes, at least one; the last one varies fastest
+  std::vector<std::int64_t> extents;  ///< Extents of all axes, at least one; the last one varies fastest
   NumberType type;
   std::string storage;  ///< "contiguous", "chunks of (64,28,28), shuffle, deflate"
 

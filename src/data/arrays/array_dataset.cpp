@@ -354,7 +354,7 @@ class ArrayDataset final : public Dataset {
 
   std::vector<ArrayPair> parts_;
   std::vector<std::int64_t> begins_{0};  ///< First sample of each part, and the end of the last
-  ArrayForm form_;                       ///< Of the inputs of the first part
+  ArrayForm form_;                       ///< Form of the inputs of the first part
   Shape shape_;
   bool channels_last_;
   SampleScaling inputs_;

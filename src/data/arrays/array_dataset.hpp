@@ -25,8 +25,8 @@ struct ArrayDatasetOptions {
   std::int64_t targets = 0;  ///< Numbers to be predicted for a sample; 0: labels
   bool binary = false;       ///< They lie in [0, 1]
   bool channels_last = false;
-  GivenScaling pixels{};  ///< Of uint8 inputs
-  GivenScaling inputs{};  ///< Of all others; of uint8 too if it is given
+  GivenScaling pixels{};  ///< Scaling of uint8 inputs
+  GivenScaling inputs{};  ///< Scaling of all other inputs, and of uint8 if it is given
   GivenScaling target_values{};
   std::string description{};  ///< "train.h5"
   std::string left_out{};     ///< LeftOut::text()

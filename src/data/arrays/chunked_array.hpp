@@ -65,7 +65,7 @@ struct DamagedChunk : UserError {
 /// The filters that chunks went through when they were written, in that order.
 struct FilterPipeline {
   std::vector<ChunkFilter> filters{};
-  std::size_t number_bytes = 1;  ///< What shuffle takes apart
+  std::size_t number_bytes = 1;  ///< Bytes of a number, which the filter shuffle separates
 
   std::string text() const;  ///< "shuffle, deflate"
 };
@@ -94,7 +94,7 @@ class ChunkReader {
 
 /// An array that is cut into chunks of one shape along all axes; those at the end of an axis reach beyond it.
 struct ChunkTable {
-  std::vector<std::int64_t> extents{};  ///< Of a chunk
+  std::vector<std::int64_t> extents{};  ///< Extents of a chunk
   std::vector<StoredChunk> chunks{};    ///< The last axis varies fastest; empty: `reader` reads them
   std::shared_ptr<const ChunkReader> reader{};
   FilterPipeline pipeline{};

@@ -22,7 +22,7 @@ enum class Float16 : std::uint16_t {};
 struct NumberType {
   enum class Kind { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64 };
   Kind kind = Kind::u8;
-  bool big_endian = false;  ///< Of more than one byte: the most significant one comes first
+  bool big_endian = false;  ///< The most significant byte comes first
 
   std::int64_t bytes() const;
   std::string text() const;  ///< "float32", "big-endian int16"

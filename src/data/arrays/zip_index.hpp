@@ -17,7 +17,7 @@ namespace flotilla {
 struct ZipMember {
   std::string name;
   bool deflated = false;    ///< Else stored
-  std::int64_t begin = 0;   ///< Of its bytes in the archive
+  std::int64_t begin = 0;   ///< Position of its bytes in the archive
   std::int64_t stored = 0;  ///< Bytes in the archive
   std::int64_t bytes = 0;   ///< Bytes as they were
   std::uint32_t crc32 = 0;

@@ -13,8 +13,8 @@ namespace flotilla {
 /// The images of a data set, in order: one text with all paths and 16 bytes for each image.
 struct ImageList {
   struct Entry {
-    std::uint64_t begin = 0;   ///< Of the path, in `text`
-    std::uint32_t length = 0;  ///< Of the path, bytes
+    std::uint64_t begin = 0;   ///< Start of the path in `text`
+    std::uint32_t length = 0;  ///< Length of the path in bytes
     std::int32_t label = 0;
   };
   /// A list file.
@@ -24,7 +24,7 @@ struct ImageList {
     std::string root{};  ///< The folder that its relative paths begin at
   };
   std::string source;         ///< The list file, the pattern of several, or the folder of the classes
-  std::string root;           ///< Of a folder: where relative paths begin; empty: the current one
+  std::string root;           ///< Folder in which relative paths begin; empty: the current one
   std::vector<Part> parts{};  ///< The list files; empty: the images are those of a folder
   std::string below;          ///< Folder that is put before absolute paths, for staged copies; empty: none
   std::string text;           ///< The list files' whole texts, or the paths of a folder

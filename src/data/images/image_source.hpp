@@ -22,9 +22,10 @@ class ImageSource {
   virtual std::string left_out() const { return {}; }  ///< LeftOut::text()
   virtual std::string origin() const = 0;  ///< The list, the folder or the shards, as the user wrote it
   virtual std::int32_t label(std::int64_t i) const = 0;
-  virtual std::string name(std::int64_t i) const = 0;    ///< The path of image i as the user wrote it
-  virtual std::string place(std::int64_t i) const = 0;   ///< For messages about image i: "LIST:LINE: PATH: "
-  virtual std::int64_t bytes(std::int64_t i) const = 0;  ///< Of image i when it was opened; 0: it is missing
+  virtual std::string name(std::int64_t i) const = 0;   ///< The path of image i as the user wrote it
+  virtual std::string place(std::int64_t i) const = 0;  ///< For messages about image i: "LIST:LINE: PATH: "
+  virtual std::int64_t bytes(
+      std::int64_t i) const = 0;  ///< Size of image i when it was opened; 0: it is missing
   /// Replaces `to` by the bytes of image i. @throws BadImage for what belongs behind place(i), or UserError,
   /// which names the file
   virtual void read(std::int64_t i, std::vector<std::byte>& to) const = 0;

@@ -37,7 +37,7 @@ struct ImageTransformSpec {
   double aspect_max = 4.0 / 3.0;
   double flip = 0.5;                                     ///< Training: probability of left ↔ right.
   ColorJitter jitter = {};                               ///< Training.
-  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};  ///< Of red, green, blue in [0, 1].
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};  ///< Mean of red, green and blue in [0, 1].
   std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
   bool exif_orientation = false;  ///< Rotate the image as its EXIF data say, as image viewers do.
   /// Images with more pixels are BadImages, read no further than their header. The default is PIL's limit.

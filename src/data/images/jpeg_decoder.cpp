@@ -184,7 +184,7 @@ class JpegDecoder final : public ImageDecoder {
   bool too_many_scans_ = false;
   std::span<const std::byte> file_;
   Box region_;
-  JDIMENSION first_column_ = 0;  ///< Of the decoded rows, in the image.
+  JDIMENSION first_column_ = 0;  ///< First column of the decoded rows in the image.
   std::vector<Pixel> buffer_;
   std::vector<Pixel> spare_;
 };

@@ -149,7 +149,7 @@ std::array<Ints, colours> parted(const Ints& pixels) {
 struct FloatArithmetic {
   using Value = float;
   using Values = Floats;
-  static constexpr std::size_t planes = colours;  ///< Of 32-bit numbers, between the passes.
+  static constexpr std::size_t planes = colours;  ///< Planes of 32-bit numbers between the passes.
   static constexpr float start = 0.0F;
   static constexpr bool rounds_to_bytes = false;
   static std::array<Floats, colours> widen(const Ints& pixels) {
@@ -392,7 +392,7 @@ class SeparableResizer final : public Resizer {
 
   AxisWeights<Value> x_;
   AxisWeights<Value> y_;
-  std::size_t width_ = 0;            ///< Of the output, pixels.
+  std::size_t width_ = 0;            ///< Width of the output in pixels.
   std::size_t plane_ = 0;            ///< Numbers of one plane of a row of the output, with padding.
   std::size_t ring_ = 0;             ///< Rows in rows_: source row j lies in slot j modulo ring_.
   std::vector<Pixel> side_by_side_;  ///< (source width, lanes)

@@ -45,7 +45,7 @@ class AxisWeights {
   const Weight* weights(std::int64_t i) const {
     return weights_.data() + static_cast<std::size_t>(i) * stride_;
   }
-  std::int64_t first_needed() const { return first_needed_; }  ///< Of the source.
+  std::int64_t first_needed() const { return first_needed_; }  ///< First row of the source that is needed.
   std::int64_t needed() const { return needed_; }              ///< Number of source pixels from there on.
   std::size_t widest() const { return widest_; }               ///< Largest number of taps.
 

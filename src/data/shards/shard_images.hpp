@@ -32,7 +32,7 @@ struct ShardOptions {
   std::int64_t threads = 1;                      ///< That read indexes and headers
   std::int64_t ranks_on_host = 1;                ///< Ranks that share the host's memory
   std::map<std::string, std::string> indexes{};  ///< ShardIndex::text() of shards that were scanned, by path
-  LeftOut left_out{};                            ///< What find_shards() left out
+  LeftOut left_out{};                            ///< Files that find_shards() left out
 };
 
 /// The contents of the shard, from its index or, if it has none, from its headers.

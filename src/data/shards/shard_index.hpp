@@ -15,7 +15,7 @@ namespace flotilla {
 /// An image in a shard, which is a tar file of WebDataset's layout: files of one sample lie one behind
 /// another and have one name without the extension, `000000017.cls` and `000000017.jpg`.
 struct PackedImage {
-  std::int64_t begin = 0;  ///< Of its bytes, in the shard
+  std::int64_t begin = 0;  ///< Position of its bytes in the shard
   std::int64_t bytes = 0;
   std::int32_t label = 0;  ///< −1: it has none
   std::string name{};      ///< Its path before it was packed; in shards without an index that of the member
@@ -23,7 +23,7 @@ struct PackedImage {
 
 /// The contents of a shard, read from the file NAME.tar.index beside it or from its headers.
 struct ShardIndex {
-  std::int64_t bytes = 0;      ///< Of the shard
+  std::int64_t bytes = 0;      ///< Size of the shard
   std::uint64_t checksum = 0;  ///< XXH3 of the shard; of a shard that was scanned 0
   std::uint64_t sources = 0;   ///< XXH3 of paths, sizes and times of the files that were packed
   std::vector<PackedImage> images{};

@@ -40,7 +40,7 @@ std::int64_t examine_image(const ImageList& list, std::int64_t i, MistakeList& m
 struct ShardPart {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::string path{};  ///< Of the shard
+  std::string path{};  ///< Path of the shard
 };
 
 /// Called with the number of bytes of images that were read since the last call.

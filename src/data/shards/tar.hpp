@@ -31,7 +31,7 @@ std::string header(std::string_view name, std::int64_t bytes);
 /// The fields of a header that a reader needs.
 struct Header {
   std::string name{};      ///< With the prefix of ustar
-  std::int64_t bytes = 0;  ///< Of what follows
+  std::int64_t bytes = 0;  ///< Size of the contents that follow
   char type = '0';         ///< '0' a regular file, '5' a folder, 'x' pax, 'L' GNU's long name …
 };
 
@@ -55,8 +55,8 @@ std::optional<PaxRecords> parse_pax(std::string_view text);
 /// A file, folder or link in a tar file.
 struct Member {
   std::string name{};
-  std::int64_t begin = 0;  ///< Of its contents, in the tar file
-  std::int64_t bytes = 0;  ///< Of its contents; of folders and links 0
+  std::int64_t begin = 0;  ///< Position of its contents in the tar file
+  std::int64_t bytes = 0;  ///< Size of its contents; 0 for folders and links
   char type = '0';         ///< As tar::Header has it; 'S' also for the sparse files of pax
 };
 
@@ -74,7 +74,9 @@ class Reader {
   /// The contents of a member that next() has given. @throws UserError as File::read does
   std::span<const std::byte> contents(const Member& member) { return view(member.begin, member.bytes); }
   std::int64_t at() const { return next_; }  ///< Bytes of the file that have been passed
-  int archive() const { return archive_; }   ///< Of the last member: 0 in the first of several tar files
+  int archive() const {
+    return archive_;
+  }  ///< Archive of the last member: 0 in the first of several tar files
   /// At the end: bytes behind the blocks of zeros that are no tar file.
   std::int64_t trailing_bytes() const { return file_.size() - next_; }
 
@@ -86,7 +88,7 @@ class Reader {
   [[noreturn]] void fail(std::int64_t at, const std::string& what) const;
 
   const File& file_;
-  std::int64_t next_ = 0;  ///< Of the next header
+  std::int64_t next_ = 0;  ///< Position of the next header
   int archive_ = 0;
   std::vector<std::byte> window_;
   std::int64_t window_begin_ = 0;

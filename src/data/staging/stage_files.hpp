@@ -27,7 +27,7 @@ void remove_stale_copies(const std::string& unfinished);
 struct Staging {
   std::int64_t copied_files = 0;
   std::int64_t copied_bytes = 0;
-  std::uint64_t checksum = 0;  ///< Of all files' contents: equal on hosts that have the same data
+  std::uint64_t checksum = 0;  ///< Checksum of all files' contents: equal on hosts that have the same data
 };
 
 struct StagingOptions {

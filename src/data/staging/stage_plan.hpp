@@ -13,7 +13,7 @@ namespace flotilla {
 
 /// A file to be copied to a host.
 struct StagedFile {
-  std::string path{};  ///< Of the original, absolute
+  std::string path{};  ///< Absolute path of the original
   std::int64_t bytes = 0;
   std::int64_t changed_ns = 0;  ///< When the original was changed last, since 1970
   friend bool operator==(const StagedFile&, const StagedFile&) = default;

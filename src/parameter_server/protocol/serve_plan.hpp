@@ -50,7 +50,7 @@ class Placement {
 
  private:
   std::vector<Block> blocks_;
-  std::vector<std::int64_t> values_;  ///< Of each server
+  std::vector<std::int64_t> values_;  ///< Values of each server
 };
 
 /// 64-bit FNV-1a (Fowler, Noll, Vo): from 14695981039346656037, for each byte: xor, then times 1099511628211.
@@ -62,7 +62,7 @@ std::uint64_t fnv1a(std::string_view text);
 /// Messages are laid out as a worker's gradient array (src/strategy/buckets.hpp): `leading` floats
 /// (header and statistics), which are server 0's, then the parameters.
 struct ServePlan {
-  ArenaLayout layout{};          ///< Of the parameters
+  ArenaLayout layout{};          ///< Layout of the parameters
   std::int64_t leading = 0;      ///< Floats
   std::int64_t micro_steps = 1;  ///< Micro-steps of a worker's step, whose statistics add up
   int workers = 1;

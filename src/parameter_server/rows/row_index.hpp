@@ -92,7 +92,7 @@ class RowIndex {
     double wanted = 0.0;    ///< Bytes, before they are rounded
     std::size_t count = 0;  ///< Buckets
     std::size_t used = 0;   ///< Slots
-    std::size_t limit = 0;  ///< Of `used`, before it grows
+    std::size_t limit = 0;  ///< Limit of `used`, at which the index grows
     Bucket* buckets() const { return reinterpret_cast<Bucket*>(pages.data()); }
   };
 

@@ -150,7 +150,7 @@ class SparseTable::Search {
 
   std::size_t first() const { return first_; }  ///< Key of the batch
   std::size_t size() const { return size_; }
-  std::uint64_t key(std::size_t i) const { return keys_[first_ + i]; }  ///< Of the batch
+  std::uint64_t key(std::size_t i) const { return keys_[first_ + i]; }  ///< Key i of the batch
   std::uint32_t number(std::size_t i) const { return numbers_[i]; }     ///< RowIndex::none: it is not there
 
  private:

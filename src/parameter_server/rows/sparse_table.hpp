@@ -63,7 +63,7 @@ class RowMerge {
   std::vector<Seen> seen_;  ///< A hash table, at most half full
   std::vector<float*> rows_;
   std::vector<const float*> gradients_;
-  std::vector<std::uint32_t> sum_of_;  ///< Of each entry: its sum, or `alone`
+  std::vector<std::uint32_t> sum_of_;  ///< The sum of each entry, or `alone`
   std::vector<Sum> sums_;
   std::vector<float> values_;  ///< (sums, width)
 };
@@ -107,7 +107,7 @@ class SparseTable {
   explicit SparseTable(const SparseTableSpec& spec);
 
   std::size_t width() const { return spec_.width; }
-  std::size_t slots() const { return spec_.rule.slots(); }  ///< Of the optimizer's state
+  std::size_t slots() const { return spec_.rule.slots(); }  ///< Number of the optimizer's state arrays
   std::size_t rows() const { return slabs_.size(); }
 
   /// rows ← the rows of the keys; missing rows are created. (keys, width)
@@ -133,7 +133,7 @@ class SparseTable {
   void write(std::span<const std::uint64_t> keys, std::span<const float> values,
              std::span<const std::span<const float>> state = {});
 
-  std::size_t memory_bytes() const;  ///< Of rows and index
+  std::size_t memory_bytes() const;  ///< Memory of rows and index
 
  private:
   class Search;

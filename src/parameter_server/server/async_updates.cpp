@@ -51,7 +51,7 @@ class AsyncUpdates : public UpdateMode {
  private:
   struct Worker {
     std::int64_t pushes = 0;     ///< Complete ones so far
-    std::int64_t staleness = 0;  ///< Of its last push that was learned from: other workers' updates
+    std::int64_t staleness = 0;  ///< Staleness of its last push that was applied: other workers' updates
     std::int64_t seen = 0;       ///< Number of updates when its last answer began
     std::optional<mpi::WorkerRequest> push{};  ///< The push that is not completely answered yet
     std::optional<std::int64_t> step{};        ///< The optimizer step for that push

@@ -17,7 +17,7 @@ struct ShardPlan {
   const ServePlan& plan;
   const Placement& placement;
   int server = 0;
-  mpi::ServerShare share{};  ///< Of this server, from shares_of()
+  mpi::ServerShare share{};  ///< Share of this server, from shares_of()
 };
 
 /// One server's part of the parameters (on server 0 after the header and statistics), packed in the order of

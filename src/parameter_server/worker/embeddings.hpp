@@ -56,12 +56,12 @@ class Embeddings {
     EmbeddingBagsSpec training;
     EmbeddingBagsSpec validation;
     bool per_slot = false;                ///< An id has a row for each slot
-    mpi::Wire wire = mpi::Wire::float32;  ///< Of rows, both ways
+    mpi::Wire wire = mpi::Wire::float32;  ///< Wire type of rows, both ways
     std::optional<RowRule> rule{};        ///< The rule by which this worker trains rows; none: the servers do
   };
   explicit Embeddings(const Parts& parts);
 
-  std::int64_t slots() const { return parts_.training.slots; }  ///< Of a sample
+  std::int64_t slots() const { return parts_.training.slots; }  ///< Slots of a sample
   LocalRows* local() { return local_ ? &*local_ : nullptr; }    ///< With a rule; else null
 
   /// The network's input for a batch of training, valid until the next one. Pulls the rows unless they came

@@ -45,7 +45,7 @@ class RowExchange {
   struct Server {
     RowRequest request;
     std::size_t rows = 0;               ///< Rows of the section that is being written
-    std::uint64_t* next_key = nullptr;  ///< Where its next key is written
+    std::uint64_t* next_key = nullptr;  ///< Address at which its next key is written
     std::byte* next_values = nullptr;
     std::size_t expected = 0;      ///< Bytes of the reply
     std::vector<std::byte> reply;  ///< Buffer of the reply, at least as long

@@ -116,7 +116,7 @@ class AdaptivePeriod : public Period {
   double warmup_epochs_;
   double first_loss_ = 0.0;
   double first_rate_ = 0.0;  ///< 0: not yet known
-  double loss_sum_ = 0.0;    ///< Of the epoch so far
+  double loss_sum_ = 0.0;    ///< Sum of the losses of the epoch so far
   double samples_ = 0.0;
   double epoch_ = 0.0;
   double loss_ = 0.0;  ///< Loss of the last decision

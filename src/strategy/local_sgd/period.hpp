@@ -20,7 +20,7 @@ class Period {
   struct Averaging {
     std::int64_t steps = 0;      ///< Done
     double epochs = 0.0;         ///< Progress after the step
-    double learning_rate = 0.0;  ///< Of the step
+    double learning_rate = 0.0;  ///< Learning rate of the step
     double loss = 0.0;           ///< Mean over all workers' samples of the step
     double loss_since = 0.0;     ///< Mean loss over all steps since the averaging before
     double samples_since = 0.0;  ///< Samples since the averaging before, over all workers
@@ -32,7 +32,7 @@ class Period {
     double epoch = 0.0;     ///< Epochs done
     bool by_epoch = false;  ///< strategy.begin_epoch says it, and the batch the step; else the other way
     double steps_per_epoch = 1.0;
-    double warmup_epochs = 0.0;  ///< Of the learning rate: adaptive rules begin after it
+    double warmup_epochs = 0.0;  ///< Warm-up of the learning rate: adaptive rules begin after it
   };
   /// The step of Begin::epoch where all batches are of one size.
   static std::int64_t step_at(const Begin& begin);

@@ -28,7 +28,7 @@ struct AllReducePlan : mpi::AllReduceSite {
 
 /// Facts besides the deck that decide which all-reduces are possible.
 struct AllReduceNeeds {
-  std::vector<mpi::Place> places;  ///< Of the workers
+  std::vector<mpi::Place> places;  ///< Places of the workers
   bool shares_memory = true;       ///< The device's memory is the host's
   std::size_t buckets = 1;
   std::string saved{};                       ///< The choice in a checkpoint; empty: none
@@ -61,8 +61,8 @@ struct Reduction {
   std::string left_out;            ///< AllReducePlan::left_out
 
   mpi::Collectives& first() const { return *lanes.front(); }
-  std::vector<int> missing_ranks() const;  ///< Of any lane. Safe from another thread.
-  std::string failure() const;             ///< Of any lane; empty: none. Safe from another thread.
+  std::vector<int> missing_ranks() const;  ///< Missing ranks of any lane. Safe from another thread.
+  std::string failure() const;             ///< Failure of any lane; empty: none. Safe from another thread.
 };
 
 class ReducedArray;

@@ -53,10 +53,10 @@ class AgreementCheck {
   const mpi::Communicator& world_;
   std::vector<StateArray> own_;
   std::vector<DeviceSpan<float>> compared_;  ///< In the order of own_; empty: not compared
-  std::vector<int> one_group_;               ///< Of all workers
+  std::vector<int> one_group_;               ///< One group with all workers
   std::vector<Tensor> tensors_;
   HostStaging staging_;                 ///< For one tensor
-  std::vector<std::int64_t> hashes_;    ///< Of the tensors
+  std::vector<std::int64_t> hashes_;    ///< Hashes of the tensors
   std::vector<std::int64_t> combined_;  ///< The hash of hashes_ of each rank
 };
 

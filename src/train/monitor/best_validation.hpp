@@ -24,7 +24,7 @@ class BestValidation {
   bool add(double figure, const ValidationReport& report);
   void put_into(ValidationReport& report) const;  ///< The best, if there is one
   bool is_known() const { return step_ >= 0; }
-  std::int64_t step() const { return step_; }  ///< Of the best; −1: none
+  std::int64_t step() const { return step_; }  ///< Step of the best validation; −1: none
   /// Whether as many validations as train.patience were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
   bool reached_target() const;  ///< Whether the best is at least train.target, of a loss or rmse at most

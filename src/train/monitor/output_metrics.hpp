@@ -16,7 +16,7 @@ namespace flotilla {
 /// TP / (2 TP + FP + FN); 0 where that is 0 / 0.
 struct OutputMetrics {
   Figures all;                   ///< mae and r2 are means of those of the outputs, the others are of all sums
-  std::vector<Figures> outputs;  ///< Of each output
+  std::vector<Figures> outputs;  ///< Figures of each output
 };
 
 /// The sums of which OutputMetrics are made, as doubles that can be exchanged. Samples are added one by one:

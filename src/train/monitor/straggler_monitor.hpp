@@ -16,7 +16,7 @@ namespace flotilla {
 /// Indexed by worker.
 struct LastArrivals {
   std::int64_t synchronisations = 0;     ///< Number of recorded synchronisations
-  std::vector<std::int64_t> times_last;  ///< How often the worker arrived last
+  std::vector<std::int64_t> times_last;  ///< Number of times that each worker arrived last
   std::vector<std::int64_t>
       cost_ns;  ///< Time that all would have saved, had it arrived with the one before it
 
@@ -91,7 +91,7 @@ class StragglerMonitor {
   StepTimes at_report_;
 
   LastArrivals whole_;
-  StragglerReport sums_;              ///< Of all reports
+  StragglerReport sums_;              ///< Sums over all reports
   std::vector<double> phase_cost_s_;  ///< Cost by worker and phase, over all reports
 };
 
