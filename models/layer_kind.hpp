@@ -51,8 +51,7 @@ struct PlannedLayer : ListedLayer {
   Shape input;
   Shape output{};
   std::int64_t parameters = 0;
-  std::int64_t multiplications =
-      0;  ///< Multiplications of convolutions and linear layers in a forward pass of one sample
+  std::int64_t multiplications = 0;  ///< In a forward pass of one sample: convolutions and linear layers
 };
 
 /// Reads the words behind a layer's name. @throws UserError saying what is wrong and how the layer is written

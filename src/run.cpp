@@ -139,7 +139,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
         std::this_thread::sleep_for(
             std::chrono::seconds(2));  // A launcher ends all after the first that ends
       else
-        say_error(flotilla::not_together(*launched, flotilla::mpi::Environment::library_version()),
+        say_error(flotilla::singleton_mpi_error(*launched, flotilla::mpi::Environment::library_version()),
                   flotilla::exit_user_error);
       return flotilla::exit_user_error;
     }

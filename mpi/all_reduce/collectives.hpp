@@ -19,8 +19,8 @@ namespace flotilla::mpi {
 /// rank.
 ///
 /// For each array, the computing thread calls ready() once it has queued all work on it; then any thread
-/// calls all_reduce(), in the order of ready(). Before it uses the sums, the computing thread calls settle(),
-/// once for all calls of all_reduce() that have returned. all_reduce_now() does all three.
+/// calls all_reduce(), in the order of ready(). Before it uses the sums, the computing thread calls
+/// wait_on_stream(), once for all calls of all_reduce() that have returned. all_reduce_now() does all three.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -31,7 +31,7 @@ class Collectives {
   /// The result has identical bits on every rank. @param at the same on all ranks
   virtual void all_reduce(DeviceSpan<float> data, CallSite at = {}) = 0;
   /// Work that is queued on the device from now on is ordered after the sums.
-  virtual void settle() {}
+  virtual void wait_on_stream() {}
   /// Whether all_reduce() only queues work on the device and returns: the computing thread must call it then.
   virtual bool queues() const { return false; }
   /// The host waits for the work that all_reduce() queued.
@@ -49,7 +49,7 @@ class Collectives {
 inline void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, CallSite at = {}) {
   collectives.ready(data);
   collectives.all_reduce(data, at);
-  collectives.settle();
+  collectives.wait_on_stream();
 }
 
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices

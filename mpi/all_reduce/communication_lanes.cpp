@@ -131,7 +131,7 @@ void CommunicationThread::Impl::wait() {
 
 void CommunicationThread::finish() {
   impl_->wait();
-  impl_->collectives.settle();
+  impl_->collectives.wait_on_stream();
 }
 
 std::int64_t CommunicationThread::busy_ns() const {
@@ -165,7 +165,7 @@ void CommunicationLanes::finish() {
     if (lane.thread) {
       lane.thread->finish();
     } else {
-      lane.collectives.settle();
+      lane.collectives.wait_on_stream();
     }
   }
   next_ = 0;  // every step begins alike, whatever the number of its buckets

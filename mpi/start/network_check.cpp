@@ -249,29 +249,29 @@ void keep_better(std::vector<LinkFigures>& links, const std::vector<LinkFigures>
     }
 }
 
-NetworkVerdict judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts) {
+NetworkSummary judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts) {
   require(!links.empty(), "a network without links is judged");
-  NetworkVerdict verdict;
-  verdict.slow_hosts = find_slow_hosts(links);
+  NetworkSummary summary;
+  summary.slow_hosts = find_slow_hosts(links);
   std::vector<LinkFigures> usual;
   for (const LinkFigures& link : links)
-    if (std::ranges::count(verdict.slow_hosts, link.a) + std::ranges::count(verdict.slow_hosts, link.b) == 0)
+    if (std::ranges::count(summary.slow_hosts, link.a) + std::ranges::count(summary.slow_hosts, link.b) == 0)
       usual.push_back(link);
   if (usual.empty()) usual = links;
-  verdict.median_latency_us = median_of(usual, &LinkFigures::latency_us);
-  verdict.median_bytes_per_s = median_of(usual, &LinkFigures::bytes_per_s);
-  verdict.slowest = *std::ranges::min_element(links, {}, &LinkFigures::bytes_per_s);
+  summary.median_latency_us = median_of(usual, &LinkFigures::latency_us);
+  summary.median_bytes_per_s = median_of(usual, &LinkFigures::bytes_per_s);
+  summary.slowest = *std::ranges::min_element(links, {}, &LinkFigures::bytes_per_s);
 
   const auto name = [&](int host) { return hosts[static_cast<std::size_t>(host)]; };
-  for (const int host : verdict.slow_hosts) {
+  for (const int host : summary.slow_hosts) {
     double best = 0;
     for (const LinkFigures& link : links) {
       if (link.a != host && link.b != host) continue;
       best = std::max(best, link.bytes_per_s);
-      verdict.suspects.emplace_back(link.a, link.b);
+      summary.suspects.emplace_back(link.a, link.b);
     }
-    verdict.warnings.push_back(cat("the network of ", name(host), " is slow: at most ", rate(best),
-                                   " to any host, between the others ", rate(verdict.median_bytes_per_s),
+    summary.warnings.push_back(cat("the network of ", name(host), " is slow: at most ", rate(best),
+                                   " to any host, between the others ", rate(summary.median_bytes_per_s),
                                    "; every step waits for it: look at its cable, port and link speed "
                                    "(ethtool), or leave the host out (mpirun --host, srun --exclude=",
                                    name(host), ")"));
@@ -279,26 +279,26 @@ NetworkVerdict judge_network(const std::vector<LinkFigures>& links, const std::v
   std::size_t told = 0;
   std::size_t found = 0;
   for (const LinkFigures& link : usual) {
-    const bool slow = link.bytes_per_s < slow_share * verdict.median_bytes_per_s;
-    const bool late = link.latency_us > late_factor * verdict.median_latency_us &&
-                      link.latency_us > verdict.median_latency_us + late_by_us;
+    const bool slow = link.bytes_per_s < slow_share * summary.median_bytes_per_s;
+    const bool late = link.latency_us > late_factor * summary.median_latency_us &&
+                      link.latency_us > summary.median_latency_us + late_by_us;
     if (!slow && !late) continue;
     ++found;
-    verdict.suspects.emplace_back(link.a, link.b);
+    summary.suspects.emplace_back(link.a, link.b);
     if (told++ < most_links_told)
-      verdict.warnings.push_back(cat(
+      summary.warnings.push_back(cat(
           "the network between ", name(link.a), " and ", name(link.b), " is ", slow ? "slow: " : "late: ",
           rate(link.bytes_per_s), " and ", short_text(link.latency_us), " µs, the median pair has ",
-          rate(verdict.median_bytes_per_s), " and ", short_text(verdict.median_latency_us),
+          rate(summary.median_bytes_per_s), " and ", short_text(summary.median_latency_us),
           " µs; every step waits for it: look at the switches between them, or leave one of the two out"));
   }
   if (found > most_links_told)
-    verdict.warnings.push_back(cat("the network between ", found - most_links_told,
+    summary.warnings.push_back(cat("the network between ", found - most_links_told,
                                    " more pairs of hosts stands out in the same way"));
-  std::ranges::sort(verdict.suspects);
-  const auto twice = std::ranges::unique(verdict.suspects);
-  verdict.suspects.erase(twice.begin(), twice.end());
-  return verdict;
+  std::ranges::sort(summary.suspects);
+  const auto twice = std::ranges::unique(summary.suspects);
+  summary.suspects.erase(twice.begin(), twice.end());
+  return summary;
 }
 
 NetworkReport check_network(const Communicator& world, const std::vector<Place>& places,
@@ -329,7 +329,7 @@ NetworkReport check_network(const Communicator& world, const std::vector<Place>&
                      .b = static_cast<int>(flat[at + 1]),
                      .latency_us = flat[at + 2],
                      .bytes_per_s = flat[at + 3]});
-  return {.verdict = judge_network(links, names),
+  return {.summary = judge_network(links, names),
           .hosts = static_cast<int>(names.size()),
           .pairs = links.size(),
           .seconds = now_s() - begin};

@@ -32,7 +32,7 @@ int tournament_rounds(int hosts);
 std::vector<int> rounds_to_play(int hosts, int most);
 
 /// The outliers of the network.
-struct NetworkVerdict {
+struct NetworkSummary {
   double median_latency_us = 0.0;
   double median_bytes_per_s = 0.0;
   LinkFigures slowest;             ///< By bytes_per_s
@@ -45,7 +45,7 @@ struct NetworkVerdict {
 /// more than five times its latency and 0.1 ms more. A host is slow if its best link has less than half of
 /// what the median host's best link has: links to it are left out of the medians.
 /// @param links at least one; with two hosts there is no outlier
-NetworkVerdict judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts);
+NetworkSummary judge_network(const std::vector<LinkFigures>& links, const std::vector<std::string>& hosts);
 
 /// The suspects to measure once more in repetition `turn`: a limited number, in turn.
 std::vector<HostPair> pairs_to_repeat(const std::vector<HostPair>& suspects, int turn);
@@ -55,7 +55,7 @@ void keep_better(std::vector<LinkFigures>& links, const std::vector<LinkFigures>
 
 /// Measurements of the network between the hosts.
 struct NetworkReport {
-  NetworkVerdict verdict;
+  NetworkSummary summary;
   int hosts = 0;
   std::size_t pairs = 0;  ///< Number of pairs of hosts that were measured
   double seconds = 0.0;

@@ -17,10 +17,9 @@ namespace flotilla {
 
 /// A file that belongs to a checkpoint: the state of one worker alone, or a server's rows of tables.
 struct CheckpointPart {
-  std::string name;        ///< "worker-0003.h5" or "server-0003.h5", in the folder step-00000400.parts
-  std::int64_t bytes = 0;  ///< Size of the file
-  std::uint64_t checksum =
-      0;  ///< Checksum of its state and list of tensors, which includes the values' checksums
+  std::string name;            ///< "worker-0003.h5" or "server-0003.h5", in the folder step-00000400.parts
+  std::int64_t bytes = 0;      ///< Size of the file
+  std::uint64_t checksum = 0;  ///< Checksum of state and list of tensors, the values' checksums included
 };
 
 /// Everything in a checkpoint that is not a tensor.
@@ -42,11 +41,10 @@ struct CheckpointState {
   /// 1x28x28, (x - 127.5) / 127.5"; the names of classes, "data.class_names" → "[\"cat\",\"dog\"]"; and what
   /// run.resume_with let differ, "changed at step 200" → "schedule.learning_rate: …"
   std::map<std::string, std::string> choices;
-  bool inference_only = false;  ///< Made by `flotilla export`: no optimizer state
-  std::map<std::string, double>
-      numbers{};                        ///< Numbers of the strategy (StrategyState::numbers) and of LossScale
-  std::vector<CheckpointPart> parts{};  ///< One per worker, in their order; empty: all hold the same
-  std::int64_t training_samples = 0;    ///< Samples of data.train; 0: not known
+  bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state
+  std::map<std::string, double> numbers{};     ///< Those of StrategyState and LossScale
+  std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
+  std::int64_t training_samples = 0;           ///< Samples of data.train; 0: not known
   std::vector<CheckpointPart> server_parts{};  ///< One per server, in their order; empty: no sparse tables
 
   /// Whether a run resumes from it: neither an exported model nor weights of another program.

@@ -152,8 +152,7 @@ class MergedRows : public TableSource {
   std::vector<RowTable> tables_;
   std::optional<std::size_t> table_;  ///< The table that is being read
   std::vector<Front> fronts_;
-  std::vector<std::size_t>
-      heap_;  ///< Heap of the parts that have rows left; the one with the smallest key in front
+  std::vector<std::size_t> heap_;  ///< Parts with rows left; that with the smallest key in front
   std::vector<std::uint64_t> keys_;
   std::vector<float> values_;
   std::optional<std::uint64_t> last_key_;

@@ -92,10 +92,10 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
 
 void add_network(const mpi::NetworkReport& network, const std::vector<mpi::Place>& places,
                  StartReport& report) {
-  const mpi::LinkFigures& slowest = network.verdict.slowest;
+  const mpi::LinkFigures& slowest = network.summary.slowest;
   const std::vector<std::string> names = mpi::names_of_hosts(places);
-  report.network_gb_s = network.verdict.median_bytes_per_s * 1e-9;
-  report.network_latency_us = network.verdict.median_latency_us;
+  report.network_gb_s = network.summary.median_bytes_per_s * 1e-9;
+  report.network_latency_us = network.summary.median_latency_us;
   report.slowest_link_gb_s = slowest.bytes_per_s * 1e-9;
   report.slowest_link =
       cat(names[static_cast<std::size_t>(slowest.a)], " ", names[static_cast<std::size_t>(slowest.b)]);
@@ -109,7 +109,7 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
   for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
     if (!reduction->left_out.empty()) reporter.warn(reduction->left_out);
   if (start.machines.network)
-    for (const std::string& warning : start.machines.network->verdict.warnings) reporter.warn(warning);
+    for (const std::string& warning : start.machines.network->summary.warnings) reporter.warn(warning);
   for (const std::string& note : start.values.continuation.notes) reporter.say(note);
   if (start.staged) reporter.say(cat("staged       ", describe(*start.staged)));
   if (!start.values.loaded.summary.empty()) reporter.say(cat("weights      ", start.values.loaded.summary));

@@ -63,9 +63,9 @@ StartValues restore_or_load(const std::optional<LoadedCheckpoint>& found, RunPar
 }
 
 std::string describe(const mpi::NetworkReport& network) {
-  const mpi::NetworkVerdict& verdict = network.verdict;
+  const mpi::NetworkSummary& summary = network.summary;
   std::string text = fmt::format("{:.3g} GB/s each way and {:.3g} µs between ",
-                                 verdict.median_bytes_per_s * 1e-9, verdict.median_latency_us);
+                                 summary.median_bytes_per_s * 1e-9, summary.median_latency_us);
   text += network.pairs == 1 ? "the 2 hosts" : fmt::format("two hosts (median of {} pairs)", network.pairs);
   return text + fmt::format(", measured in {:.1f} s", network.seconds);
 }

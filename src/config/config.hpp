@@ -241,10 +241,8 @@ enum class PeriodRule { guide, fleet2, paper };  ///< src/strategy/local_sgd/per
 template <>
 inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper");
 
-enum class BeforeBegin {
-  average,
-  all_reduce
-};  ///< Averages of parameters or sums of gradients, before local steps begin
+/// How workers stay equal before local steps begin: averages of parameters or sums of gradients.
+enum class BeforeBegin { average, all_reduce };
 template <>
 inline constexpr auto words_of<BeforeBegin> = deck_words("average", "all-reduce");
 

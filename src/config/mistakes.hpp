@@ -13,8 +13,7 @@ namespace flotilla::config {
 struct Origin {
   DeckPosition position;  ///< In the deck
   std::string override;   ///< "train.batch_size=-4"; empty if it is the deck's
-  std::string file =
-      {};  ///< Place of an override that a file holds, "plan.toml:7:8"; empty: the command line
+  std::string file = {};  ///< Place of an override in a file, "plan.toml:7:8"; empty: the command line
   bool from_override() const { return !override.empty(); }
 };
 

@@ -68,9 +68,8 @@ struct DataReader {
   std::string_view one_advice = {};  ///< Else: what to name instead of several: "; of several logs name …"
   /// For text files: whether the first line, without surrounding blanks, is of this kind.
   bool (*is_line)(std::string_view line) = nullptr;
-  FileKind file{};  ///< Kind of a file with such a line
-  const ArrayFormat* arrays =
-      nullptr;  ///< Format of a kind of arrays, whose functions are those of open_arrays.hpp
+  FileKind file{};                      ///< Kind of a file with such a line
+  const ArrayFormat* arrays = nullptr;  ///< Format of a kind of arrays (open_arrays.hpp); else null
 };
 
 extern const DataReader idx_reader, image_list_reader, image_folder_reader, webdataset_reader, hdf5_reader,

@@ -40,8 +40,7 @@ struct ByteImage {
 /// bits kept; solarize: the least value that is inverted; of the others: not used
 void change_image(const ByteImage& image, ImageOperation operation, float magnitude);
 
-inline constexpr std::int64_t most_magnitude =
-    30;  ///< Largest magnitude of RandAugment: torchvision's 31 bins
+inline constexpr std::int64_t most_magnitude = 30;  ///< The last of torchvision's 31 bins
 
 /// RandAugment (Cubuk et al. 2020) with torchvision's ranges.
 struct RandAugmentSpec {

@@ -91,7 +91,7 @@ std::optional<LaunchedProcess> launched_process() {
   return std::nullopt;
 }
 
-std::string not_together(const LaunchedProcess& process, const std::string& mpi) {
+std::string singleton_mpi_error(const LaunchedProcess& process, const std::string& mpi) {
   const std::string facts = cat(process.launcher, " started ", process.count, " processes, but ", mpi,
                                 " did not bring them together: each would train alone. Use ");
   if (process.launcher == srun)

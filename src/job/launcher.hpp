@@ -24,6 +24,6 @@ std::optional<LaunchedProcess> launched_process();
 
 /// Why the processes of a launcher do not know of each other, and the remedy: for those that each find
 /// themselves alone in MPI_COMM_WORLD. `mpi` is the MPI of this program, as "Open MPI 4.1.4".
-std::string not_together(const LaunchedProcess& process, const std::string& mpi);
+std::string singleton_mpi_error(const LaunchedProcess& process, const std::string& mpi);
 
 }  // namespace flotilla

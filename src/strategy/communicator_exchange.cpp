@@ -40,7 +40,7 @@ DeviceSpan<const float> CommunicatorExchange::all_gather(DeviceSpan<const float>
   const DeviceSpan<float> all = all_.span().subspan(0, of_all);
   if (nccl_) {
     device_.queue().submit();
-    for (mpi::Collectives* const lane : lanes_) lane->settle();
+    for (mpi::Collectives* const lane : lanes_) lane->wait_on_stream();
     nccl_->all_gather(mine, all);
   } else if (device_.info().shares_host_memory) {
     all_gather_on_host(host_span(mine), host_span(all));

@@ -72,11 +72,10 @@ class ModelUpdate {
     Device& device;
     Optimizer& optimizer;
     LossScale& loss_scale;
-    Model model;                  ///< This worker's
-    DeviceSpan<float> gradients;  ///< Header, step statistics, gradients (buckets.hpp)
-    std::int64_t micro_steps =
-        1;  ///< Number of micro-steps whose statistics add up in the step statistics; 1 with shards
-    double clip_norm = 0.0;                        ///< Norm limit of the averaged gradient; 0: none
+    Model model;                   ///< This worker's
+    DeviceSpan<float> gradients;   ///< Header, step statistics, gradients (buckets.hpp)
+    std::int64_t micro_steps = 1;  ///< Micro-steps added up in the step statistics; 1 with shards
+    double clip_norm = 0.0;        ///< Norm limit of the averaged gradient; 0: none
     std::optional<KeptValues> fixed_statistics{};  ///< Statistics that steps leave alone
     /// Decides on the device whether a step is taken; null: the host does
     OverflowGuard* overflow_guard = nullptr;

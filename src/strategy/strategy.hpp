@@ -68,7 +68,7 @@ struct Resumption {
 };
 
 /// The state that workers have in common between two steps.
-struct Alike {
+struct Replicated {
   Model model{};       ///< The part of the model that is equal on all workers; empty spans: none
   bool slots = false;  ///< The optimizer's slots are equal on all workers
   /// The group of each worker: workers of one group hold equal models and slots. Empty: there are no groups
@@ -116,7 +116,7 @@ class Strategy {
   virtual std::vector<StateArray> live() = 0;
   /// The arrays that are equal on all workers, and inside their groups; after resume(), those that the next
   /// step needs to be equal.
-  virtual Alike alike() const = 0;
+  virtual Replicated replicated() const = 0;
   virtual Pace pace() const { return {}; }
   virtual StrategyDescription description() const = 0;
 };

@@ -33,7 +33,7 @@ class SyncAllReduce : public Strategy {
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
   std::vector<StateArray> live() override { return parts_.update.arrays(); }
-  Alike alike() const override { return {.model = parts_.model, .slots = true}; }
+  Replicated replicated() const override { return {.model = parts_.model, .slots = true}; }
   StrategyDescription description() const override;
 
  private:

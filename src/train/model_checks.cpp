@@ -30,14 +30,14 @@ bool ModelChecks::is_due(std::int64_t step, bool reported) const {
 }
 
 bool ModelChecks::is_overdue() const {
-  return agreement_due_ && !run_.sync.strategy->alike().model.parameters.empty();
+  return agreement_due_ && !run_.sync.strategy->replicated().model.parameters.empty();
 }
 
 void ModelChecks::check_agreement() {
   if (last_agreed_step_ == state_.step) return;
   last_agreed_step_ = state_.step;
   run_.machine.watchdog.beat("comparing the workers' models", state_.step);
-  const Alike alike = run_.sync.strategy->alike();
+  const Replicated alike = run_.sync.strategy->replicated();
   agreement_due_ = alike.model.parameters.empty();
   const auto different = agreement_.compare(alike, state_.step);
   if (!different) return;
@@ -58,7 +58,7 @@ void ModelChecks::check_finite(const StepOutcome& outcome) {
                                           : loss + (std::isnan(outcome.loss) ? "NaN" : "infinite");
   // Statistics may be this worker's own although all have synchronised.
   const bool all_see_it =
-      outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->alike().model.statistics.empty());
+      outcome.all_workers && (!loss_is_finite || !run_.sync.strategy->replicated().model.statistics.empty());
   if (all_see_it) end_diverged(what);
   end_diverged_alone(what);
 }

@@ -195,7 +195,7 @@ void compare_periods(const CheckpointState& state, const Config& config, Continu
 bool own_states_agree(RunParts& run) {
   AgreementCheck check(run.machine.workers, *run.model.network,
                        state_arrays(run.model.weights, run.model.optimizer.get()));
-  return !check.compare(run.sync.strategy->alike());
+  return !check.compare(run.sync.strategy->replicated());
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ void Synchronisation::watch() {
   });
 }
 
-bool Synchronisation::looks_ahead() const {
+bool Synchronisation::prefetches_rows() const {
   if (!embeddings) return false;
   const ServerMode mode = model.config.server()->mode;
   return mode == ServerMode::sync || mode == ServerMode::async;

@@ -42,7 +42,7 @@ struct Synchronisation {
   Synchronisation& operator=(const Synchronisation&) = delete;
 
   /// Whether the rows of a step's batch come with the exchange of the step before.
-  bool looks_ahead() const;
+  bool prefetches_rows() const;
   /// Time that the training thread waited for synchronised batch norm and for rows, in forward and backward.
   std::int64_t waited_ns() const;
   std::int64_t sent_bytes() const;  ///< Since the start of training, rows included

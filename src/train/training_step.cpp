@@ -153,7 +153,7 @@ void TrainingStep::push_rows(const Batch& batch, Loader& loader) {
   if (!run_.sync.embeddings) return;
   const Tensor& gradient = run_.model.network->input_gradient();
   run_.sync.embeddings->add_gradient(batch, gradient_staging_->read(gradient), run_.model.loss_scale);
-  if (!run_.sync.looks_ahead()) return;
+  if (!run_.sync.prefetches_rows()) return;
   ahead_ = &take_batch(loader);
   run_.sync.embeddings->prefetch_rows(*ahead_);
 }

@@ -101,7 +101,7 @@ void slurm(Input input) {
       unsetenv(name);
     }
   }
-  if (const auto process = launched_process()) not_together(*process, "MPI");
+  if (const auto process = launched_process()) singleton_mpi_error(*process, "MPI");
   mpi::find_processors();
   if (has_end_time()) TimeLimit({}, slurm_time(), 0.0, 0);
   const std::string squeue = text_of(parts.second);

@@ -105,10 +105,10 @@ TEST(LaunchedProcess, IsNoneBelowAShellInATerminalOfSrun) {
 }
 
 TEST(NotTogether, NamesBothAndTheRemedy) {
-  EXPECT_EQ(not_together({.launcher = "a launcher for MPICH", .count = 4}, "Open MPI 4.1.4"),
+  EXPECT_EQ(singleton_mpi_error({.launcher = "a launcher for MPICH", .count = 4}, "Open MPI 4.1.4"),
             "a launcher for MPICH started 4 processes, but Open MPI 4.1.4 did not bring them together: each "
             "would train alone. Use the mpirun of the MPI that this program was built with");
-  EXPECT_NE(not_together({.launcher = "srun", .count = 2}, "MPICH 4.0.2").find("srun --mpi=pmix"),
+  EXPECT_NE(singleton_mpi_error({.launcher = "srun", .count = 2}, "MPICH 4.0.2").find("srun --mpi=pmix"),
             std::string::npos);
 }
 

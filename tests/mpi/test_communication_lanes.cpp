@@ -60,7 +60,7 @@ class Queueing final : public Collectives {
     note("all-reduce", data);
     threads.insert(std::this_thread::get_id());
   }
-  void settle() override { calls.emplace_back("settle"); }
+  void wait_on_stream() override { calls.emplace_back("wait_on_stream"); }
   bool queues() const override { return true; }
   std::size_t sent_bytes(std::size_t) const override { return 0; }
 
@@ -84,8 +84,8 @@ TEST(CommunicationLanes, QueueFromTheCallingThreadAndSettleOnce) {
   communication.finish();
 
   EXPECT_EQ(first.calls,
-            (std::vector<std::string>{"ready1", "all-reduce1", "ready3", "all-reduce3", "settle"}));
-  EXPECT_EQ(second.calls, (std::vector<std::string>{"ready2", "all-reduce2", "settle"}));
+            (std::vector<std::string>{"ready1", "all-reduce1", "ready3", "all-reduce3", "wait_on_stream"}));
+  EXPECT_EQ(second.calls, (std::vector<std::string>{"ready2", "all-reduce2", "wait_on_stream"}));
   EXPECT_EQ(first.threads, std::set{std::this_thread::get_id()});
 }
 

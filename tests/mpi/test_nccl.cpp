@@ -122,7 +122,7 @@ TEST_P(NcclWays, SumsWhatTheDeviceComputesBeforeAndItUsesTheSumsAfter) {
     compute(data);
     collectives->ready(data);
     collectives->all_reduce(data);
-    collectives->settle();
+    collectives->wait_on_stream();
 
     EXPECT_EQ(use(data), sums(count)) << count;
   }
@@ -152,7 +152,7 @@ TEST_P(NcclWays, SumsSeveralBucketsAtATime) {
       collectives->ready(bucket(i));
       collectives->all_reduce(bucket(i));
     }
-    collectives->settle();
+    collectives->wait_on_stream();
 
     for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(use(bucket(i)), sums(800)) << i;
   }
@@ -244,7 +244,7 @@ TEST_F(Nccl, OverMpiWorksOnAnotherThreadWhileTheDeviceComputes) {
     for (std::size_t i = 0; i < buckets; ++i) collectives->all_reduce(bucket(i));
   });
   lane.join();
-  collectives->settle();
+  collectives->wait_on_stream();
 
   for (std::size_t i = 0; i < buckets; ++i) EXPECT_EQ(use(bucket(i)), sums(40)) << i;
 }

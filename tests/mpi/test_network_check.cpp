@@ -26,15 +26,15 @@ TEST(NetworkCheck, MeasuresEachPairOfHostsAndTellsAllRanks) {
 
     EXPECT_EQ(report.hosts, hosts);
     EXPECT_EQ(report.pairs, static_cast<std::size_t>(hosts * (hosts - 1) / 2));
-    EXPECT_GT(report.verdict.slowest.bytes_per_s, 0.0);
-    EXPECT_GE(report.verdict.median_bytes_per_s, report.verdict.slowest.bytes_per_s);
-    EXPECT_GT(report.verdict.median_latency_us, 0.0);
+    EXPECT_GT(report.summary.slowest.bytes_per_s, 0.0);
+    EXPECT_GE(report.summary.median_bytes_per_s, report.summary.slowest.bytes_per_s);
+    EXPECT_GT(report.summary.median_latency_us, 0.0);
     if (world.rank() < hosts) {
       EXPECT_GE(beats, tournament_rounds(hosts));
     } else {
       EXPECT_EQ(beats, 0) << "sleeps";
     }
-    double figures[] = {report.verdict.median_latency_us, report.verdict.slowest.bytes_per_s};
+    double figures[] = {report.summary.median_latency_us, report.summary.slowest.bytes_per_s};
     double of_root[] = {figures[0], figures[1]};
     world.broadcast(std::span<double>(of_root));
     EXPECT_EQ(figures[0], of_root[0]);

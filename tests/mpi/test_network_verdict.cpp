@@ -54,45 +54,45 @@ LinkFigures& link_of(std::vector<LinkFigures>& links, int a, int b) {
   return links.front();
 }
 
-TEST(NetworkVerdict, FindsNothingWhereAllIsEven) {
+TEST(NetworkSummary, FindsNothingWhereAllIsEven) {
   for (const int hosts : {2, 3, 10}) {
-    const NetworkVerdict verdict = judge_network(even(hosts), names);
-    EXPECT_TRUE(verdict.warnings.empty()) << verdict.warnings.front();
-    EXPECT_EQ(verdict.suspects, Pairs{});
-    EXPECT_EQ(verdict.median_bytes_per_s, 1e9);
-    EXPECT_EQ(verdict.median_latency_us, 20.0);
+    const NetworkSummary summary = judge_network(even(hosts), names);
+    EXPECT_TRUE(summary.warnings.empty()) << summary.warnings.front();
+    EXPECT_EQ(summary.suspects, Pairs{});
+    EXPECT_EQ(summary.median_bytes_per_s, 1e9);
+    EXPECT_EQ(summary.median_latency_us, 20.0);
   }
 }
 
-TEST(NetworkVerdict, FindsASlowHostAmongThree) {
+TEST(NetworkSummary, FindsASlowHostAmongThree) {
   std::vector<LinkFigures> links = even(3);
   link_of(links, 0, 2).bytes_per_s = 1e8;
   link_of(links, 1, 2).bytes_per_s = 0.9e8;
 
-  const NetworkVerdict verdict = judge_network(links, names);
+  const NetworkSummary summary = judge_network(links, names);
 
-  EXPECT_EQ(verdict.slow_hosts, std::vector<int>{2});
-  EXPECT_EQ(verdict.suspects, (Pairs{{0, 2}, {1, 2}}));
-  EXPECT_EQ(verdict.median_bytes_per_s, 1e9);
-  EXPECT_EQ(verdict.slowest.bytes_per_s, 0.9e8);
-  ASSERT_EQ(verdict.warnings.size(), 1U);
-  EXPECT_EQ(verdict.warnings[0].find(
+  EXPECT_EQ(summary.slow_hosts, std::vector<int>{2});
+  EXPECT_EQ(summary.suspects, (Pairs{{0, 2}, {1, 2}}));
+  EXPECT_EQ(summary.median_bytes_per_s, 1e9);
+  EXPECT_EQ(summary.slowest.bytes_per_s, 0.9e8);
+  ASSERT_EQ(summary.warnings.size(), 1U);
+  EXPECT_EQ(summary.warnings[0].find(
                 "the network of h2 is slow: at most 0.1 GB/s to any host, between the others 1 GB/s; "),
             0U)
-      << verdict.warnings[0];
+      << summary.warnings[0];
 }
 
-TEST(NetworkVerdict, FindsASlowAndALateLink) {
+TEST(NetworkSummary, FindsASlowAndALateLink) {
   std::vector<LinkFigures> links = even(6);
   link_of(links, 1, 4).bytes_per_s = 4.9e8;
   link_of(links, 0, 5).latency_us = 121.0;
 
-  const NetworkVerdict verdict = judge_network(links, names);
+  const NetworkSummary summary = judge_network(links, names);
 
-  EXPECT_TRUE(verdict.slow_hosts.empty());
-  EXPECT_EQ(verdict.suspects, (Pairs{{0, 5}, {1, 4}}));
-  ASSERT_EQ(verdict.warnings.size(), 2U);
-  const std::string both = verdict.warnings[0] + verdict.warnings[1];
+  EXPECT_TRUE(summary.slow_hosts.empty());
+  EXPECT_EQ(summary.suspects, (Pairs{{0, 5}, {1, 4}}));
+  ASSERT_EQ(summary.warnings.size(), 2U);
+  const std::string both = summary.warnings[0] + summary.warnings[1];
   EXPECT_NE(
       both.find(
           "the network between h1 and h4 is slow: 0.49 GB/s and 20 µs, the median pair has 1 GB/s and 20 µs"),
@@ -101,7 +101,7 @@ TEST(NetworkVerdict, FindsASlowAndALateLink) {
   EXPECT_NE(both.find("the network between h0 and h5 is late: 1 GB/s and 121 µs"), std::string::npos) << both;
 }
 
-TEST(NetworkVerdict, RepeatsSomeSuspectsAtATimeAndAllInTurn) {
+TEST(NetworkSummary, RepeatsSomeSuspectsAtATimeAndAllInTurn) {
   Pairs many;
   for (int b = 1; b < 9; ++b) many.emplace_back(0, b);
 
@@ -111,7 +111,7 @@ TEST(NetworkVerdict, RepeatsSomeSuspectsAtATimeAndAllInTurn) {
   EXPECT_EQ(pairs_to_repeat(many, 1), (Pairs{{0, 7}, {0, 8}, {0, 1}, {0, 2}, {0, 3}, {0, 4}}));
 }
 
-TEST(NetworkVerdict, CountsTheBestOfEachFigure) {
+TEST(NetworkSummary, CountsTheBestOfEachFigure) {
   struct Case {
     LinkFigures first, again, best;
   };
@@ -142,7 +142,7 @@ std::vector<std::string> said_of(const std::vector<std::pair<double, double>>& r
   return judge_network(links, names).warnings;
 }
 
-TEST(NetworkVerdict, IsPatientWithBusyHosts) {
+TEST(NetworkSummary, IsPatientWithBusyHosts) {
   using Rates = std::vector<std::pair<double, double>>;
   const Rates once_busy = {{0.4, 0.3}, {0.9, 0.5}};
   const Rates long_busy = {{0.4, 0.3}, {0.45, 0.4}, {0.3, 0.2}, {0.7, 0.4}, {0.2, 0.8}};
@@ -156,7 +156,7 @@ TEST(NetworkVerdict, IsPatientWithBusyHosts) {
   EXPECT_EQ(said_of(slow)[0].find("the network of h2 is slow: at most 0.4 GB/s to any host"), 0U);
 }
 
-TEST(NetworkVerdict, LeavesSmallDifferencesAlone) {
+TEST(NetworkSummary, LeavesSmallDifferencesAlone) {
   std::vector<LinkFigures> links = even(4);
   link_of(links, 0, 1).bytes_per_s = 5.1e8;
   link_of(links, 0, 2).bytes_per_s = 9e9;

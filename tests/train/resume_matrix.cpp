@@ -256,7 +256,7 @@ std::string Matrix::resume(const Case& one, RunParts& run, FailureHandler& failu
     }
     const StepOutcome outcome = trainer.step(*loader);
     position = sampler.after(position);
-    if (!strategy.pace().independent && agreement.compare(strategy.alike()))
+    if (!strategy.pace().independent && agreement.compare(strategy.replicated()))
       return complain(step, "the agreement check finds a difference");
     if (served) {
       if (config.server()->mode == ServerMode::sync && !States::equal(States(run).parameters))

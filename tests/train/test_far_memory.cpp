@@ -151,13 +151,13 @@ TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
   TrainingRun run(world.collective_clone(), mlp_deck, far);
   run.step();
   AgreementCheck check(world, *run.parts.model.network, state_arrays(run.parts.model.weights, nullptr));
-  EXPECT_FALSE(check.compare(run.parts.sync.strategy->alike()).has_value());
+  EXPECT_FALSE(check.compare(run.parts.sync.strategy->replicated()).has_value());
   if (world.size() == 1) return;
 
   const DeviceSpan<float> one = run.parts.model.weights.parameters.subspan(0, 1);
   const float other = run.values(one)[0] + 1.0F;
   if (world.rank() == 1) run.parts.machine.device->memory().upload({&other, 1}, one);
-  const auto found = check.compare(run.parts.sync.strategy->alike());
+  const auto found = check.compare(run.parts.sync.strategy->replicated());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tensor, "fc1.weight");

@@ -80,7 +80,7 @@ class Drifting : public Strategy {
     arrays.push_back({"strategy/sum", StateArray::Layout::parameters, sum_.span()});
     return arrays;
   }
-  Alike alike() const override { return {}; }
+  Replicated replicated() const override { return {}; }
   StrategyDescription description() const override { return inner_->description(); }
 
   std::optional<bool> resumed_with_own;

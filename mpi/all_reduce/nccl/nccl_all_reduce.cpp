@@ -19,7 +19,7 @@ namespace flotilla::mpi {
 namespace {
 
 /// Collectives that only launch work on a stream of their own: after the device's work so far, and before its
-/// work after settle(). Every rank calls from its computing thread, so that all launch in one order.
+/// work after wait_on_stream(). Every rank calls from its computing thread, so that all launch in one order.
 class NcclQueue : public Collectives {
  public:
   explicit NcclQueue(NativeStream compute) : stream_(compute) {}
@@ -28,7 +28,7 @@ class NcclQueue : public Collectives {
     stream_.follow_device();
     if (!data.empty()) launch(data, stream_.handle(), at);
   }
-  void settle() final { stream_.lead_device(); }
+  void wait_on_stream() final { stream_.lead_device(); }
   void wait() final { stream_.wait(); }
   bool queues() const final { return true; }
 
@@ -221,7 +221,7 @@ class NcclOverMpi final : public Collectives {
     inside_.all_gather(data, stream_.handle(), at);
   }
 
-  void settle() override { stream_.lead_device(); }
+  void wait_on_stream() override { stream_.lead_device(); }
   void wait() override { stream_.wait(); }
   std::string failure() const override { return inside_.failure(); }
 

@@ -74,9 +74,7 @@ class Reader {
   /// The contents of a member that next() has given. @throws UserError as File::read does
   std::span<const std::byte> contents(const Member& member) { return view(member.begin, member.bytes); }
   std::int64_t at() const { return next_; }  ///< Bytes of the file that have been passed
-  int archive() const {
-    return archive_;
-  }  ///< Archive of the last member: 0 in the first of several tar files
+  int archive() const { return archive_; }   ///< Archive of the last member: 0 in the first of several
   /// At the end: bytes behind the blocks of zeros that are no tar file.
   std::int64_t trailing_bytes() const { return file_.size() - next_; }
 

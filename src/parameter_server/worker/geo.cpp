@@ -34,7 +34,7 @@ class Geo : public Strategy {
   Model consensus() override;
   StrategyState state() override;
   std::vector<StateArray> live() override;
-  Alike alike() const override { return {}; }
+  Replicated replicated() const override { return {}; }
   Pace pace() const override {
     return independent_pace(parts_.server(), parts_.server().push_every, since_push_);
   }

@@ -33,7 +33,7 @@ class ParameterServer : public Strategy {
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
   std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
-  Alike alike() const override { return {.model = parts_.model}; }
+  Replicated replicated() const override { return {.model = parts_.model}; }
   Pace pace() const override {
     return independent_ ? independent_pace(parts_.server(), push_every_, since_push_) : Pace();
   }

@@ -302,7 +302,7 @@ StrategyState LocalSgd::state() {
   return state;
 }
 
-Alike LocalSgd::alike() const {
+Replicated LocalSgd::replicated() const {
   const Model parameters = {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
   return {.model = alike_ ? parts_.model : parameters, .slots = slots_alike_, .groups = parts_.groups};
 }

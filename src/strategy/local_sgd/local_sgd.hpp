@@ -69,7 +69,7 @@ class LocalSgd : public Strategy {
     std::unique_ptr<Period> period;
     const LocalSgdConfig& config;
     KeptValues frozen;              ///< Parameters that averaging leaves alone
-    std::span<const int> groups{};  ///< Alike::groups
+    std::span<const int> groups{};  ///< Replicated::groups
     bool speaks = true;  ///< Its loss sums are reported: one worker of a group, which has the sums of all
   };
   explicit LocalSgd(Parts parts);
@@ -81,7 +81,7 @@ class LocalSgd : public Strategy {
   StrategyState state() override;
   std::vector<StateArray> live() override;
   void resume(const Resumption& resumed) override;
-  Alike alike() const override;
+  Replicated replicated() const override;
   Pace pace() const override { return {.most_steps_apart = parts_.period->length()}; }
   StrategyDescription description() const override;
 

@@ -97,7 +97,7 @@ std::span<const float> AgreementCheck::values(const Tensor& tensor) {
                                                        static_cast<std::size_t>(tensor.slice->size)));
 }
 
-std::optional<Disagreement> AgreementCheck::compare(const Alike& alike, mpi::CallSite at) {
+std::optional<Disagreement> AgreementCheck::compare(const Replicated& alike, mpi::CallSite at) {
   if (world_.size() == 1) return std::nullopt;
   const trace::Span span("agreement check");
   if (!alike.model.parameters.empty()) {

@@ -38,7 +38,7 @@ class AgreementCheck {
   AgreementCheck(const mpi::Communicator& world, const Network& network, std::vector<StateArray> own);
 
   /// Collective. Empty if all are equal; the training thread then allocates nothing.
-  std::optional<Disagreement> compare(const Alike& alike, mpi::CallSite at = {});
+  std::optional<Disagreement> compare(const Replicated& alike, mpi::CallSite at = {});
 
  private:
   struct Tensor {

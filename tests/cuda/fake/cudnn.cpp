@@ -221,7 +221,7 @@ cudnnStatus_t workspace_of(int algorithm, const cudnnFilterStruct& filter, const
   return can_do(algorithm, filter, conv) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-cudnnStatus_t verdict(bool good) {
+cudnnStatus_t status_of(bool good) {
   return good ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
@@ -269,7 +269,7 @@ cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTe
                                          cudnnDataType_t type, int n, int c, int h, int w) {
   *tensor = {flotilla::fake::precision_of(type), n, c, h, w};
   if (tensor->size() >= std::int64_t{1} << 31U) return CUDNN_STATUS_NOT_SUPPORTED;
-  return verdict(format == CUDNN_TENSOR_NHWC && n > 0 && c > 0 && h > 0 && w > 0);
+  return status_of(format == CUDNN_TENSOR_NHWC && n > 0 && c > 0 && h > 0 && w > 0);
 }
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) {
   *made = new cudnnFilterStruct{};
@@ -282,7 +282,7 @@ cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t made) {
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
                                          cudnnTensorFormat_t format, int k, int c, int h, int w) {
   filter->values = {flotilla::fake::precision_of(type), k, c, h, w};
-  return verdict(format == CUDNN_TENSOR_NHWC);
+  return status_of(format == CUDNN_TENSOR_NHWC);
 }
 cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* made) {
   *made = new cudnnConvolutionStruct{0, 1, 1, CUDNN_DEFAULT_MATH};
@@ -297,8 +297,8 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t conv,
                                               cudnnConvolutionMode_t mode, cudnnDataType_t compute) {
   conv->padding = pad_h;
   conv->stride = u;
-  return verdict(pad_h == pad_w && u == v && dilation_h == 1 && dilation_w == 1 &&
-                 mode == CUDNN_CROSS_CORRELATION && compute == CUDNN_DATA_FLOAT);
+  return status_of(pad_h == pad_w && u == v && dilation_h == 1 && dilation_w == 1 &&
+                   mode == CUDNN_CROSS_CORRELATION && compute == CUDNN_DATA_FLOAT);
 }
 cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t conv, int groups) {
   conv->groups = groups;

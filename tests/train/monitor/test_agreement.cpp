@@ -42,10 +42,10 @@ struct CheckedRun : TrainingRun {
 
 TEST(AgreementCheck, FindsNothingAfterAStep) {
   CheckedRun run;
-  ASSERT_FALSE(run.check.compare(run.parts.sync.strategy->alike()).has_value());
+  ASSERT_FALSE(run.check.compare(run.parts.sync.strategy->replicated()).has_value());
   const std::int64_t before = test::allocations_of_this_thread();
 
-  const auto found = run.check.compare(run.parts.sync.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->replicated());
 
   EXPECT_FALSE(found.has_value());
   EXPECT_EQ(test::allocations_of_this_thread(), before);
@@ -61,7 +61,7 @@ TEST(AgreementCheck, NamesTheRankThatDiffersAndTheFirstTensor) {
     run.corrupt(slices[2].name, 0, 0.5F);
   }
 
-  const auto found = run.check.compare(run.parts.sync.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->replicated());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->ranks, std::vector{bad});
@@ -78,7 +78,7 @@ TEST(AgreementCheck, TrustsTheMost) {
   const std::string& last = run.parts.model.network->layout().slices().back().name;
   if (run.world.rank() == 0) run.corrupt(last, 0, 0.5F);
 
-  const auto found = run.check.compare(run.parts.sync.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->replicated());
 
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->ranks, std::vector{0});
@@ -101,9 +101,9 @@ TEST(AgreementCheck, SeesSlotsOfTheOptimizer) {
     run.parts.machine.device->memory().upload({&changed, 1},
                                               run.parts.model.optimizer->slots()[0].values.subspan(0, 1));
 
-  const auto found = run.check.compare(run.parts.sync.strategy->alike());
+  const auto found = run.check.compare(run.parts.sync.strategy->replicated());
 
-  EXPECT_FALSE(without.compare(run.parts.sync.strategy->alike()).has_value());
+  EXPECT_FALSE(without.compare(run.parts.sync.strategy->replicated()).has_value());
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->ranks, std::vector{run.world.size() - 1});
   EXPECT_EQ(found->tensor, "optimizer/momentum/" + run.parts.model.network->layout()[0].name);
