@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {

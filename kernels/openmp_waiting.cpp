@@ -20,8 +20,8 @@ namespace flotilla {
 
 namespace {
 
-/// Longer than the gaps between the operations of a step, and than threads of one operation lie apart where
-/// each has a core; far below a turn of the scheduler, some milliseconds.
+/// Longer than the gaps between the operations of a step and than the skew between threads of one operation
+/// that have a core each; much shorter than a time slice of the scheduler, some milliseconds.
 constexpr double longest_spin_us = 50.0;
 
 /// Rounds of a waiting loop of GNU OpenMP, a look and a pause each, in so much time; measured, at least 1. A

@@ -39,7 +39,7 @@ int say_error(const std::string& text, int exit_code) {
 /// a process of another command beside them would wait for them in MPI for ever.
 void check_alone(const flotilla::Subcommand& command, const flotilla::LaunchedProcess& process) {
   if (!command.runs_alone) return;
-  // The first of them speaks: its launcher ends the others when it ends.
+  // Only process 0 reports: the launcher ends the others when it has ended.
   if (process.number > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
   throw flotilla::UserError(flotilla::cat("this command is for one process, but ", process.launcher,
                                           " started ", process.count, ": start it without a launcher"));
@@ -113,7 +113,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }
 
-  // 2. What computes does so with threads that sleep soon while they wait. Here the program may start anew.
+  // 2. Threads that wait are to sleep soon instead of spinning: for that the program may restart itself here.
   if (const std::string failed = line ? flotilla::restart_with_short_spins(argv) : ""; !failed.empty())
     say_error(
         flotilla::cat("warning: threads will spin while they wait, which is slow where cores are shared: ",

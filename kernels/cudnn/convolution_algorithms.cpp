@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/random.hpp"
 

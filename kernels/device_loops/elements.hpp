@@ -4,7 +4,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/precision.hpp"
 
 /// The types of values in memory. Loops read them as floats, compute in float, and round once when they

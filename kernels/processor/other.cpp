@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For processors other than x86-64, where no instruction set is checked.
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/processor/processor.hpp"
 #include "kernels/processor/required_features.hpp"
 

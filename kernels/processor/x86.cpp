@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/processor/processor.hpp"
 #include "kernels/processor/required_features.hpp"
 

@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 
 namespace flotilla::reference {
 
-/// Rounds values that this device holds as floats as a device would that holds halves.
+/// Emulates storage in half precision: rounds the floats that this device keeps.
 class Rounding {
  public:
   explicit Rounding(Precision precision) : precision_(precision) {}

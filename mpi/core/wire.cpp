@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 
 namespace flotilla::mpi {
 

@@ -67,10 +67,10 @@ class Diagnosis {
       const int ranks = place.cores_shared_by;
       if (ranks <= place.host_cores)
         return cat(ranks, " ranks on ", place.host, " are bound to the same ", counted(place.cores, "core"),
-                   " of ", place.host_cores, ", and each is slower by that: give every rank its own (",
+                   " of ", place.host_cores, ", which slows each of them down: give every rank its own (",
                    own_cores(std::max(1, std::min(threads(place), place.host_cores / ranks))), ")");
       return cat(ranks, " ranks on ", place.host, " share ", counted(place.cores, "core"),
-                 ", and each is slower by that: start no more than ", place.cores, " there (",
+                 ", which slows each of them down: start no more than ", place.cores, " there (",
                  per_host(place.cores), ")");
     });
     add_first([](const Place& place) {

@@ -116,9 +116,8 @@ std::string names_of(const std::vector<Place>& places, const std::vector<int>& r
 
 [[noreturn]] void refuse_blind(const Place& place) {
   throw UserError(cat("device.kind = \"cuda\", but rank ", place.rank, " on ", place.host,
-                      " sees no GPU: ask for them (srun --gpus-per-node, a container's --gpus), look what "
-                      "CUDA_VISIBLE_DEVICES hides and what nvidia-smi shows there, or use device.kind = "
-                      "\"cpu\""));
+                      " sees no GPU: ask for them (srun --gpus-per-node, a container's --gpus), check "
+                      "CUDA_VISIBLE_DEVICES and nvidia-smi on that host, or use device.kind = \"cpu\""));
 }
 
 /// Names the first GPU that two ranks would have to share.
@@ -127,9 +126,9 @@ std::string names_of(const std::vector<Place>& places, const std::vector<int>& r
   const auto crowd =
       std::ranges::find_if(shared.ranks_of(), [](const auto& of) { return of.second.size() > 1; });
   const std::string& host = places[static_cast<std::size_t>(ranks.front())].host;
-  std::string text = cat("ranks ", names_of(places, crowd->second), " on ", host,
-                         " would compute on one GPU (", crowd->first, "), and each be slower by that: the ",
-                         ranks.size(), " ranks there see ", gpus, gpus == 1 ? " GPU" : " GPUs");
+  std::string text = cat("ranks ", names_of(places, crowd->second), " on ", host, " would share one GPU (",
+                         crowd->first, "), which slows each of them down: the ", ranks.size(),
+                         " ranks there see ", gpus, gpus == 1 ? " GPU" : " GPUs");
   if (gpus < ranks.size()) {
     text += cat(" together; start one rank for each (mpirun --map-by ppr:", gpus,
                 ":node, srun --ntasks-per-node=", gpus, ")");

@@ -205,7 +205,7 @@ struct Watchdog::Impl {
         if (files_go_on()) {
           deadline.extend(at_s, now);
         } else if (deadline.at_s() == at_s) {
-          return end_job(cat("asked to stop, but not there after ", granted, " s: ", presence(true).text(),
+          return end_job(cat("did not reach the agreed stop within ", granted, " s: ", presence(true).text(),
                              "; leaving without saving"));
         }
       }

@@ -17,7 +17,7 @@ namespace flotilla::mpi {
 /// others do.
 class Watchdog {
  public:
-  /// limit_s <= 0: off. `on_hang` gets the message and must end the job; if it has not 4 s after the limit,
+  /// limit_s <= 0: off. `on_hang` gets the message and must end the job; if it has not done so within 4 s,
   /// the watchdog calls _exit. `roll_call`: asks the other ranks' watchdogs for their state; null: no rank is
   /// asked.
   Watchdog(double limit_s, std::function<void(const std::string&)> on_hang,

@@ -100,7 +100,8 @@ void check_tensors(std::span<const CheckpointTensor> tensors, std::span<const Ch
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
 /// verifying. For each damaged one `on_damaged` gets a message. Empty if there is none. The parts of servers
 /// must be good too: their rows cannot be restored from elsewhere.
-/// @param workers that resume from it: a checkpoint of as many workers must have good parts; −1: none resumes
+/// @param workers The number of workers that resume; a checkpoint of that number must have good parts of
+/// each. −1: no worker resumes
 /// @throws UserError if the folder can't be read, or the system cannot read one of its files, or a checkpoint
 /// is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,

@@ -281,7 +281,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communica
       deck_for(checkpoint, arguments.deck, arguments.overrides, "flotilla evaluate FILE DECK", world);
   throw_alike([&] {
     if (!deck.config.model.has_classes() && (arguments.per_class || arguments.confusion))
-      throw UserError(cat(arguments.per_class ? "--per-class" : "--confusion", " is of classes, and ",
+      throw UserError(cat(arguments.per_class ? "--per-class" : "--confusion", " applies to classes, but ",
                           checkpoint.path, " predicts numbers (model.loss = \"", deck.config.model.loss,
                           "\"): leave it out, the table of the outputs is printed anyway"));
   });

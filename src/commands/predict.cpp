@@ -310,9 +310,9 @@ int predict(const PredictArguments& arguments, const mpi::Communicator& world, F
   const ModelConfig& model = deck.config.model;
   throw_alike([&] {
     if (!model.has_classes() && (arguments.top > 0 || arguments.all))
-      throw UserError(cat(arguments.all ? "--all" : "--top", " is of classes, and ", checkpoint.path,
+      throw UserError(cat(arguments.all ? "--all" : "--top", " applies to classes, but ", checkpoint.path,
                           " predicts numbers (model.loss = \"", model.loss,
-                          "\"), all of which are told: leave it out"));
+                          "\"), which are all written: leave it out"));
     deck.config.data.validation = source_of(deck.config.data, arguments.inputs);
   });
   failure.set_step(checkpoint.state.step);

@@ -170,7 +170,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   Config config = deck.config;
   const mpi::Communicator& workers = roles.workers();
   ServerLink* const servers = roles.servers();
-  // 1. The run's folder is this run's from before its checkpoints are read.
+  // 1. Lock the run's folder before its checkpoints are read.
   RunFolder folder(config, workers, watchdog);
   std::vector<std::string> warnings;
   const std::optional<LoadedCheckpoint> found = find_beginning(config, workers, watchdog, warnings);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/observe/console.hpp"
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 
 namespace flotilla {
 

@@ -10,7 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 
 namespace flotilla {
 

@@ -83,7 +83,7 @@ std::vector<Key> data_keys() {
       // written, it would be refused beside other arrays
       key<&DataConfig::mean>(
           "data.mean", any_value(), on_request,
-          "The network sees (pixel / 255 − mean) / std; of arrays those of uint8, others refuse it")
+          "The network sees (pixel / 255 − mean) / std; for arrays, only those of uint8 take this key")
           .only_for(data_has(&DataKindKeys::pixels))
           .may_be_left_out()
           .with_default("0.5"),

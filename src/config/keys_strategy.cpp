@@ -178,7 +178,7 @@ std::vector<Key> strategy_keys() {
           .only_for(reduces),
       key<&ReductionConfig::wire>(
           "strategy.wire", any_value(), may_change,
-          "What gradients travel as between processes; \"float16\" ends at 65504, sums too")
+          "Wire type of gradients between processes; with \"float16\" values and sums above 65504 overflow")
           .only_for(reduces),
       key<&AllReduceConfig::communicators>(
           "strategy.communicators", at_least(1, 64), may_change,
@@ -186,7 +186,7 @@ std::vector<Key> strategy_keys() {
           .only_for(all_reduce),
       key<&AllReduceConfig::overlap>(
           "strategy.overlap", any_value(), may_change,
-          "Buckets are reduced beside backward; false: after it, to see what that gives")
+          "Buckets are reduced during the backward pass; false: after it, to measure the gain")
           .only_for(all_reduce),
       key<&ReductionConfig::bucket_mb>("strategy.bucket_mb", positive(1048576), may_change,
                                        "MiB of gradients that are reduced together")
@@ -301,8 +301,8 @@ std::vector<Key> server_keys() {
           .must_be_given(),
       key<&ServerConfig::max_staleness>(
           "server.max_staleness", at_least(0, most_count), may_change,
-          "A worker that is more pushes than this ahead of the last one waits, so that a stop needs not wait "
-          "for long until the others have caught up; 0: no bound")
+          "A worker more than this many pushes ahead of the slowest waits, so that a stop takes effect soon; "
+          "0: no bound")
           .only_for(not_sync)
           .with_default("as many pushes as 32 steps make, at least 1"),
       key<&ServerConfig::split>(
@@ -317,8 +317,8 @@ std::vector<Key> server_keys() {
                                          "Values of the smallest block that a tensor is cut into")
           .only_for(served),
       key<&ServerConfig::wire>("server.wire", any_value(), may_change,
-                               "What is pushed travels as, and rows of embeddings that are pulled; dense "
-                               "values that are pulled are not rounded")
+                               "Wire type of pushed values and of pulled embedding rows; pulled dense "
+                               "values are not rounded")
           .only_for(served),
       key<&ServerConfig::shared_memory>(
           "server.shared_memory", any_value(), may_change,

@@ -71,7 +71,7 @@ class Dataset {
   virtual void check_targets(std::int64_t /*first*/, std::int64_t /*count*/,
                              MistakeList& /*mistakes*/) const {}
   /// Says that samples first … first + count − 1 will be read soon, by this rank or by another one: they may
-  /// be fetched in one large read. Returns at once. One rank of a job says it of each.
+  /// be fetched in one large read. Returns at once. For each sample one rank of the job calls it.
   virtual void will_read(std::int64_t /*first*/, std::int64_t /*count*/) const {}
   /// The path of sample i as the user wrote it; empty: samples have numbers only.
   virtual std::string name(std::int64_t /*i*/) const { return {}; }

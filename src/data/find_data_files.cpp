@@ -87,7 +87,7 @@ bool is_folder(const std::string& path) {
 }
 
 bool is_file(const std::string& path) {
-  std::error_code ignored;  // a link to nowhere is none
+  std::error_code ignored;  // a dangling link is no file
   return fs::is_regular_file(path, ignored);
 }
 

@@ -14,7 +14,7 @@ bool is_there(const std::string& path);
 /// Returns when the names in a folder are on the disk: without it, a crash of the machine may undo a rename.
 /// File systems that cannot do this for folders say so with EINVAL or ENOTSUP (some network file systems);
 /// that is no failure: their servers order and keep renames themselves, and no other call would do more.
-/// Every other error is one, also that the folder cannot be opened: what must last would not.
+/// Any other error is reported, including a folder that cannot be opened: the rename might not be durable.
 /// @throws UserError naming the folder
 void sync_folder(const std::string& folder);
 

@@ -52,7 +52,7 @@ RunLock::RunLock(const std::string& folder, double patience_s) {
   if (error == 0) sign(descriptor_);
   if (error != 0 && error != EWOULDBLOCK)
     warning_ = cat("cannot lock ", path, " (", system_message(error),
-                   "): nothing keeps a second run out of this folder, which would spoil its checkpoints");
+                   "): a second run in this folder would not be noticed, and would spoil the checkpoints");
   if (error != EWOULDBLOCK) return;
   const std::string by = holder(descriptor_);
   close(descriptor_);

@@ -20,7 +20,7 @@
 #include "src/files/folders.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/metrics_file.hpp"
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
 

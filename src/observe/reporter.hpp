@@ -15,7 +15,7 @@ namespace flotilla {
 /// The identities of data sets (identity_of), by the deck's names: "data.train" → "2000 samples, xxh3 …".
 using DataIdentities = std::map<std::string, std::string>;
 
-/// One line of metrics.jsonl each; the schema is in observe/metrics_schema.cpp and docs/metrics.md. Names are
+/// One line of metrics.jsonl each; the schema is in observe/metrics_lines.cpp and docs/metrics.md. Names are
 /// the JSON keys. Accuracies lie in [0, 1].
 struct StartReport {
   std::string deck{};

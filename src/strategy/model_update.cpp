@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "kernels/error.hpp"
 #include "models/layer.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/overflow.hpp"
@@ -133,6 +134,7 @@ StepOutcome ModelUpdate::outcome(bool now) {
 
 void ModelUpdate::clip() {
   if (parts_.clip_norm <= 0.0) return;
+  require(guarded_ == nullptr, "a guard on the device does not know the factor of clipping");
   scale_ *= clip_factor(parts_.device.flat(), parameter_part(parts_.gradients, parts_.model), scale_,
                         parts_.clip_norm);
 }

@@ -79,8 +79,8 @@ class ModelUpdate {
     std::optional<KeptValues> fixed_statistics{};  ///< Statistics that steps leave alone
     /// Decides on the device whether a step is taken; null: the host does
     OverflowGuard* overflow_guard = nullptr;
-    /// Halves of the parameters, which steps write too; null: none. Only where nothing else than steps and
-    /// what fills arrays() writes the parameters.
+    /// Halves of the parameters, which steps write too; null: none. Requires that only steps, and
+    /// the code that fills arrays(), write the parameters.
     HalfParameters* halves = nullptr;
     double average_decay = 0.0;  ///< Decay of the average of the weights; 0: none is kept
   };

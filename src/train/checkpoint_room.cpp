@@ -31,7 +31,7 @@ std::int64_t bytes_of_checkpoint(RunParts& run) {
   return values * files * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Those that the deck lets lie beside each other while one is written.
+/// The largest number of checkpoints that exist at the same time, while one is written.
 std::int64_t most_at_once(const CheckpointConfig& checkpoint) {
   const bool best = checkpoint.best != BestMetric::none;
   const bool several = checkpoint.every > 0 || checkpoint.every_s > 0.0 || best;

@@ -18,7 +18,7 @@ ModelChecks::ModelChecks(RunParts& run, FailureHandler& failure, Saves& saves, c
       ends_job_when_diverged_(ends_job_when_diverged),
       agreement_(
           run.machine.workers, *run.model.network,
-          // Slots that differ show in the parameters a step later: unasked, they are not compared.
+          // Different slots show in the parameters a step later, so they are compared on request only.
           state_arrays(run.model.weights, run.config.run.agreement_every > 0 && run.machine.servers == nullptr
                                               ? run.model.optimizer.get()
                                               : nullptr)) {}

@@ -270,7 +270,7 @@ Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run) {
                                          ": all workers begin with its model"));
       else if (parts > 0 && !continuation.own_state)
         continuation.notes.push_back(cat("the checkpoint is of ", parts, " workers: all ", world.size(),
-                                         " begin with its model, what each held for itself is left"));
+                                         " begin with its model, and each worker's own state is left out"));
       if (const std::string before = saved_precision(state); before != name(run.machine.precision))
         continuation.notes.push_back(cat("precision    ", name(run.machine.precision),
                                          ", and the checkpoint is of a run in ", before));

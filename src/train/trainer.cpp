@@ -89,7 +89,7 @@ void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
   if (epoch_ended && step_.clicks() != nullptr) step_.clicks()->clear();
 }
 
-/// After the last step of a run that another one goes on with.
+/// After the last step of a run that will be resumed.
 void Trainer::save_for_stop() {
   checkpoints_.save();
   if (!validations_.is_due(state_.position)) return;

@@ -24,11 +24,11 @@ struct StepPlan {
 /// One optimizer step of one worker.
 class TrainingStep {
  public:
-  /// All arguments must outlive this. @param saves must not read the weights any more when they change
+  /// All arguments must outlive this. @param saves Is waited for before the weights change
   TrainingStep(RunParts& run, FailureHandler& failure, Saves& saves, const Sampler& sampler,
                TrainingState& state);
 
-  /// Collective as the strategy is. Takes the step that follows the state, and advances this.
+  /// Collective if the strategy is. Takes the step that follows the state, and advances the state.
   StepOutcome take(Loader& loader, const StepPlan& plan);
   ClickLog* clicks() { return clicks_ ? &*clicks_ : nullptr; }  ///< Null: the model predicts no clicks
   ReplacedSamples& replaced() { return replaced_; }

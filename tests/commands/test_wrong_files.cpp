@@ -244,7 +244,7 @@ std::string other_sentence(const std::string& reader, const std::string& file) {
   if (of_lines && (file == "table.csv" || file == "notes.txt")) return file + ":1: ";
   if (of_lines && file == "npy") return "NumPy";
   if (of_lines && file == "empty")
-    return reader == "data.kind = \"image-list\"" ? "names no image" : "is empty";
+    return reader == "data.kind = \"image-list\"" ? "lists no images" : "is empty";
   if (reader == "data.kind = \"idx\"" && file == "labels.idx") return "holds labels";
   if (reader == "data.train.labels" && file.starts_with("images.idx")) return "holds images";
   if ((reader == "data.kind = \"idx\"" || reader == "data.train.labels") && file == "empty")

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <thread>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 #include "tests/kernels/output_losses.hpp"

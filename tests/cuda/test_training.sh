@@ -156,7 +156,7 @@ it_times_steps() {
 
 ranks_share_a_gpu_only_where_the_deck_allows_it() {
   local job=("${MPIEXEC:?}" -n 3 "$on_fake_gpu" train "${mnist[@]}" train.steps=1 device.kind=cuda)
-  expect_said 'would compute on one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
+  expect_said 'would share one GPU (0000:01:00.0)' 2 "${job[@]}" run.output=crowd
   if [[ $with_nccl == no ]]; then return; fi
   expect_said 'needs a GPU for each rank, but ranks 0 and 2 share one' 2 "${job[@]}" run.output=crowd device.share=true \
     strategy.all_reduce=nccl

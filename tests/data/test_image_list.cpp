@@ -242,8 +242,9 @@ TEST(ImageList, WhatIsNoListIsTold) {
                                               8));
   write(folder.path("long.txt"), std::string(5000, 'x'));
 
-  EXPECT_TRUE(contains(mistakes_of(folder.path("empty.txt")), "empty.txt: names no image; write one a line"));
-  EXPECT_TRUE(contains(mistakes_of(folder.path("blank.txt")), "blank.txt: names no image"));
+  EXPECT_TRUE(
+      contains(mistakes_of(folder.path("empty.txt")), "empty.txt: lists no images; write one per line"));
+  EXPECT_TRUE(contains(mistakes_of(folder.path("blank.txt")), "blank.txt: lists no images"));
   EXPECT_TRUE(contains(mistakes_of(folder.path("utf16.txt")), "utf16.txt: is text in UTF-16, not a list"));
   EXPECT_TRUE(contains(mistakes_of(folder.path("gone.txt")), "gone.txt': No such file"));
   EXPECT_TRUE(contains(mistakes_of(folder.path()), "is a folder, not a list"));

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/reference/device.hpp"
 #include "tests/kernels/image_values.hpp"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_staging.hpp"
 #include "kernels/onednn/native_precisions.hpp"

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/processor/processor.hpp"
 
 // All 65,536 halves, and how floats are rounded to them: tests/mpi/test_wire.cpp.

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "tests/kernels/image_values.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/reference/loops.hpp"
 #include "tests/kernels/loops_device.hpp"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/reference/loops.hpp"
 #include "tests/kernels/output_losses.hpp"

@@ -56,15 +56,16 @@ TEST(Binding, FindsRanksOnOneCore) {
 
   EXPECT_EQ(
       found,
-      (Lines{"2 ranks on h0 are bound to the same 1 core of 8, and each is slower by that: give every rank "
-             "its own (mpirun --map-by slot:PE=1 --bind-to core, srun --cpus-per-task=1)"}));
+      (Lines{
+          "2 ranks on h0 are bound to the same 1 core of 8, which slows each of them down: give every rank "
+          "its own (mpirun --map-by slot:PE=1 --bind-to core, srun --cpus-per-task=1)"}));
 }
 
 TEST(Binding, FindsMoreRanksThanCores) {
   const Host crowded{4, {.cores = 2, .cores_shared_by = 4, .host_cores = 2}};
 
   EXPECT_EQ(binding_warnings(job({crowded, crowded}), {}),
-            (Lines{"4 ranks on h0 share 2 cores, and each is slower by that: start no more than 2 there "
+            (Lines{"4 ranks on h0 share 2 cores, which slows each of them down: start no more than 2 there "
                    "(mpirun --map-by "
                    "ppr:2:node, srun --ntasks-per-node=2) (the same on h1)"}));
 }

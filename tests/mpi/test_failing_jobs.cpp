@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
              "same place"},
         Case{"disk", "mpi", 0, ""},
         Case{"no-disk", "mpi", 3,
-             "asked to stop, but not there after 1.5 s: all-reduce of bucket 0, step 1; leaving without "
+             "did not reach the agreed stop within 1.5 s: all-reduce of bucket 0, step 1; leaving without "
              "saving; rank 2 on h2 "},
         Case{"disk-stopped", "mpi", 3, "leaving without saving; rank 1 on h1 does not answer"},
         Case{"stopped", "hierarchical", 3, "rank 2 on h2 does not answer"},

@@ -127,18 +127,18 @@ TEST(GpuBinding, PrefersWhatIsNextToTheRanksProcessors) {
 
 TEST(GpuBinding, RefusesRanksThatWouldShareAndNamesThem) {
   EXPECT_EQ(refusal(job(2, 4), std::vector(8, sees({"a", "b"}))),
-            "ranks 0 and 2 on h0 would compute on one GPU (a), and each be slower by that: the 4 ranks there "
+            "ranks 0 and 2 on h0 would share one GPU (a), which slows each of them down: the 4 ranks there "
             "see 2 GPUs together; start one rank for each (mpirun --map-by ppr:2:node, srun "
             "--ntasks-per-node=2), or allow it with device.share = true");
   EXPECT_EQ(refusal(job(1, 2), {sees({"a"}), sees({"a"})}),
-            "ranks 0 and 1 on h0 would compute on one GPU (a), and each be slower by that: the 2 ranks there "
+            "ranks 0 and 1 on h0 would share one GPU (a), which slows each of them down: the 2 ranks there "
             "see 1 GPU together; start one rank for each (mpirun --map-by ppr:1:node, srun "
             "--ntasks-per-node=1), or allow it with device.share = true");
 }
 
 TEST(GpuBinding, TellsWhereTheLauncherHidesWhatIsThere) {
   EXPECT_EQ(refusal(job(1, 3), {sees({"a"}), sees({"a"}), sees({"b", "c"})}),
-            "ranks 0 and 1 on h0 would compute on one GPU (a), and each be slower by that: the 3 ranks there "
+            "ranks 0 and 1 on h0 would share one GPU (a), which slows each of them down: the 3 ranks there "
             "see 3 GPUs, but not each one of its own; show every rank all GPUs of its host (srun "
             "--gpu-bind=none with --gpus-per-node=3), or allow it with device.share = true");
 }

@@ -83,7 +83,8 @@ TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
     }
   };
 
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "asked to stop.*0.1 s: agreeing, step 5");
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3),
+              "did not reach the agreed stop within 0.1 s: agreeing, step 5");
 }
 
 TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
@@ -221,8 +222,10 @@ TEST_F(WatchdogDeathTest, GivesThoseWhoCatchUpTheirTime) {
     hang();
   };
 
-  EXPECT_EXIT(run(true), testing::ExitedWithCode(3), "still here.*not there after 3.1 s");
-  EXPECT_EXIT(run(false), testing::ExitedWithCode(3), "still here.*not there after 3.1 s");
+  EXPECT_EXIT(run(true), testing::ExitedWithCode(3),
+              "still here.*did not reach the agreed stop within 3.1 s");
+  EXPECT_EXIT(run(false), testing::ExitedWithCode(3),
+              "still here.*did not reach the agreed stop within 3.1 s");
 }
 
 TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {

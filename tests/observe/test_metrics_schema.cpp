@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 
 namespace flotilla {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 #include "src/observe/reporter.hpp"
 #include "tests/files/file_size_limit.hpp"
 #include "tests/observe/read_back.hpp"

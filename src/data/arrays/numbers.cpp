@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/bfloat16_and_float16.hpp"
 #include "kernels/error.hpp"
+#include "kernels/half_rounding.hpp"
 
 namespace flotilla {
 

@@ -253,9 +253,9 @@ std::unique_ptr<Dataset> open_arrays(const DataRequest& request) {
     return with_augmentation(std::move(arrays), request, *scaling);
   if (request.use.training && augmentation_spec(data, false).any())
     throw UserError(cat(
-        "data.flip, data.crop_padding, data.erase and data.rand_augment are of images of uint8 with 1 to "
-        "4 channels, and ",
-        arrays->description(), " are none: leave them out",
+        "data.flip, data.crop_padding, data.erase and data.rand_augment need images of uint8 with 1 to 4 "
+        "channels, which ",
+        arrays->description(), " are not: leave them out",
         data.has_arrays() && !data.channels_last ? ", or set data.channels_last = true for images (N,H,W,C)"
                                                  : ""));
   return arrays;

@@ -23,7 +23,7 @@ struct LabelsSeen {
   std::int64_t ones = 0;
   std::int64_t twos = 0;
 
-  /// Whether labels other than 1 are told: they say which class a 1 is.
+  /// Whether a label other than 1 was seen: it decides which class 1 denotes.
   bool tell() const { return !minus.empty() || !zero.empty() || !two.empty(); }
   /// Adds a label. @throws UserError if it is of another notation than those before
   void add(int label, const std::string& path, std::int64_t line);

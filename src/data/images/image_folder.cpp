@@ -48,7 +48,7 @@ void each_entry(const std::string& path, LeftOut& left_out, const Visit& visit) 
 }
 
 bool is_folder(const fs::directory_entry& entry) {
-  std::error_code ignored;  // a link to nowhere is none
+  std::error_code ignored;  // a dangling link is no folder
   return entry.is_directory(ignored);
 }
 

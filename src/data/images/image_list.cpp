@@ -234,7 +234,7 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
   }
   const std::string& root = list.parts.front().root;
   if (list.entries.empty() && mistakes.empty()) {
-    throw UserError(cat(path, ": names no image; write one a line: path",
+    throw UserError(cat(path, ": lists no images; write one per line: path",
                         options.labelled ? ", white space, label" : ""));
   }
   mistakes.next_kind();

@@ -42,13 +42,13 @@ const char* another_disk(int /*error*/) {
   return "set data.stage_to to a disk with room that can be written on every host";
 }
 
-/// A copy that is written. Locked until it has its name, so that other processes see that it is: it gets the
-/// time of the original, which may be old, before its name.
+/// A copy in progress. It is locked until it has its name, so that other processes leave it alone: before
+/// that it gets the time of the original, and may look stale.
 class UnfinishedCopy {
  public:
   UnfinishedCopy(const std::string& folder, const std::string& becomes)
       : copy_(becomes, cat(folder, "/", unique_name()), another_disk), lock_(File::open(copy_.temporary())) {
-    flock(lock_.descriptor(), LOCK_EX | LOCK_NB);  // a file system without locks only keeps more rubbish
+    flock(lock_.descriptor(), LOCK_EX | LOCK_NB);  // without locks, stale copies are merely kept longer
   }
 
   void write(std::span<const std::byte> bytes) { copy_.file().append(bytes); }

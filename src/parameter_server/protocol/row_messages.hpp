@@ -12,10 +12,10 @@
 namespace flotilla {
 
 // Payloads between workers and servers about rows of several tables. A request is one section after another:
-// a head of 16 bytes (table, operation: 32 bits each; rows: 64 bits), the keys, 8 bytes each, and where
-// values go out, those, (rows, width) of the wire, filled up to 8 bytes. The reply is the rows that were
-// asked for, (rows, width) of the wire for section after section, without anything between. All as it lies in
-// memory.
+// a head of 16 bytes (table, operation: 32 bits each; rows: 64 bits), the keys (8 bytes each) and, for
+// operations that send values, those: (rows, width) in the wire's type, padded to a multiple of 8 bytes. The
+// reply holds the requested rows, (rows, width) in the wire's type, section after section without padding.
+// All numbers are in the byte order of the machine.
 
 enum class RowOperation : std::uint32_t {
   pull,                 ///< Returns rows; missing ones are created.

@@ -44,7 +44,7 @@ class GivenPeriod final : public Period {
   LocalSgdConfig strategy_;
 };
 
-/// The adaptive rules: what they have in common is when they look at what.
+/// The base of the adaptive rules: decides when loss and learning rate are sampled.
 class AdaptivePeriod : public Period {
  public:
   AdaptivePeriod(const LocalSgdConfig& strategy, const Begin& begin, bool each_epoch)

@@ -47,11 +47,11 @@ std::string processor_advice(const ProcessorWaiting& waiting, const ProcessorMea
                        means.threads, cores);
   if (means.bound && means.threads == means.cores)
     return fmt::format(
-        "{}this rank is bound to {}, which reading and communication use too: give it more where there are "
-        "more (mpirun --bind-to none, srun --cpus-per-task={}), and end what else runs there",
+        "{}this rank is bound to {}, which reading and communication use too: give it more if the host has "
+        "spare ones (mpirun --bind-to none, srun --cpus-per-task={}), and stop other programs there",
         text, cores, means.cores + 1);
   return text +
-         "end what else runs there, ask for cores of your own (srun --exclusive, a whole node), or start "
+         "stop other programs there, ask for cores of your own (srun --exclusive, a whole node), or start "
          "fewer ranks or threads";
 }
 

@@ -43,7 +43,7 @@ struct ProcessorMeans {
   bool bound = false;  ///< Bound to fewer cores than the host has
 };
 
-/// "were taken 63 % of the time, while a thread had something to compute: end what else runs there, …", for
+/// "were taken 63 % of the time, while a thread had something to compute: stop other programs there, …", for
 /// waits that stand out.
 /// @param worker "rank 3 on node7", where it matters
 std::string processor_advice(const ProcessorWaiting& waiting, const ProcessorMeans& means,

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/bfloat16_and_float16.hpp"
+#include "kernels/half_rounding.hpp"
 
 /// Values in memory of the fake GPU, which is the host's.
 namespace flotilla::fake {

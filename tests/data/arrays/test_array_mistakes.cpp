@@ -202,7 +202,7 @@ TEST_F(ArrayMistakes, KeysThatDoNotFitTheArray) {
       "'a.h5', images: data.channels_last is of images (N,H,W,C), and its shape is (4,2); leave it out");
   data.channels_last = false;
   data.flip = 0.5;
-  EXPECT_NE(mistake("a.h5").find("are of images of uint8 with 1 to 4 channels"), std::string::npos)
+  EXPECT_NE(mistake("a.h5").find("need images of uint8 with 1 to 4 channels"), std::string::npos)
       << mistake("a.h5");
 }
 

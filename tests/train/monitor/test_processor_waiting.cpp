@@ -32,7 +32,7 @@ TEST(ProcessorWaiting, NamesTheRemedyThatFits) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
 
-  says({.threads = 2, .cores = 4}, "end what else runs there");
+  says({.threads = 2, .cores = 4}, "stop other programs there");
   says({.threads = 4, .cores = 2}, "4 threads share 2 cores; set device.threads = 0");
   says({.threads = 1, .cores = 1, .bound = true}, "this rank is bound to 1 core");
   says({.threads = 1, .cores = 1, .bound = true}, "--cpus-per-task=2");

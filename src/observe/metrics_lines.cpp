@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/observe/metrics_schema.hpp"
+#include "src/observe/metrics_lines.hpp"
 
 #include <algorithm>
 #include <cmath>
