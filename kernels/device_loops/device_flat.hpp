@@ -164,17 +164,23 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   }
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {
-    flat::with_functor(in, rule, state, [&](const auto& functor) {
-      launch(late(in, functor), functor, update_table_.of_updates(in.ranges), nullptr, true);
+    const FlatTable<Space>& table = update_table_.of_updates(in.ranges);
+    flat::with_functor(in, rule, state, [&](auto functor) {
+      const UpdateInput given = late(in, functor);
+      launch(given, functor, table, nullptr, true);
     });
   }
   void update_by_norms(const UpdateInput& in, const TrustRatio& ratio, const UpdateRule& rule,
                        const UpdateState& state) override {
-    flat::with_functor(in, rule, state, [&](const auto& functor) {
+    const FlatTable<Space>& table = rate_table_.of_each(in.ranges, flat_update_values);
+    const FlatTable<Space>& norm_table = norm_table_.of_each(in.ranges, flat_sum_values);
+    const auto chunks = static_cast<std::size_t>(norm_table.chunks());
+    auto* const sums = reinterpret_cast<double*>(partials_.floats(4 * chunks));
+    float* const factors = rate_factors_.floats(in.ranges.size());
+    flat::with_functor(in, rule, state, [&](auto functor) {
       const UpdateInput given = late(in, functor);
-      const float* const factors = rate_factors(given, ratio);
-      launch(given, functor, rate_table_.of_each(in.ranges, flat_update_values), factors,
-             ratio.scales_gradients());
+      find_rate_factors(given, ratio, norm_table, sums, factors);
+      launch(given, functor, table, factors, ratio.scales_gradients());
     });
   }
 
@@ -184,10 +190,11 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
     for_each(space_, name, static_cast<std::int64_t>(size), FlatSweep<Functor>{functor});
   }
 
-  /// The input with the numbers that change from step to step where a queue keeps them for later work, which
-  /// is the same in every step then.
+  /// Takes the numbers that change from step to step out of the update and its functor if they lie on the
+  /// device, as a queue keeps them for later work: that is the same in every step then. To be called when
+  /// tables and scratch are there: making them submits the queue.
   template <class Functor>
-  UpdateInput late(UpdateInput in, const Functor& functor) {
+  UpdateInput late(UpdateInput in, Functor& functor) {
     if (in.numbers == nullptr) {
       UpdateNumbers numbers{.learning_rate = in.learning_rate, .gradient_scale = in.gradient_scale};
       if constexpr (requires { functor.moments; }) {
@@ -196,35 +203,32 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
       }
       in.numbers = Queue<Space>::place_of(space_, numbers);
     }
-    if (in.numbers != nullptr) in.learning_rate = 0.0F, in.gradient_scale = 1.0F;
+    if (in.numbers == nullptr) return in;
+    in.learning_rate = 0.0F;
+    in.gradient_scale = 1.0F;
+    if constexpr (requires { functor.moments; })
+      functor.moments.correction1 = functor.moments.correction2 = 1.0F;
     return in;
   }
 
   template <class Functor>
-  void launch(const UpdateInput& in, Functor functor, const FlatTable<Space>& table, const float* factors,
-              bool scales) {
-    if constexpr (requires { functor.moments; }) {
-      if (in.numbers != nullptr) functor.moments.correction1 = functor.moments.correction2 = 1.0F;
-    }
+  void launch(const UpdateInput& in, const Functor& functor, const FlatTable<Space>& table,
+              const float* factors, bool scales) {
     for_each_team(
         space_, "update", table.chunks(), team_lanes, 0,
         FlatUpdate<Space, Elements, Functor>{functor, table.address(), in.learning_rate, in.gradient_scale,
                                              in.decay, in.numbers, factors, scales, in.halves});
   }
 
-  /// One per range, on the device.
-  const float* rate_factors(const UpdateInput& in, const TrustRatio& ratio) {
-    const FlatTable<Space>& table = norm_table_.of_each(in.ranges, flat_sum_values);
-    const auto chunks = static_cast<std::size_t>(table.chunks());
-    auto* const parameters = reinterpret_cast<double*>(partials_.floats(4 * chunks));
-    double* const gradients = parameters + chunks;
-    sum_chunks(flat::Square{in.parameters.address()}, table, parameters);
+  /// factors[range] ← the range's rate factor. @param sums Scratch of two for each chunk
+  void find_rate_factors(const UpdateInput& in, const TrustRatio& ratio, const FlatTable<Space>& table,
+                         double* sums, float* factors) {
+    double* const gradients = sums + table.chunks();
+    sum_chunks(flat::Square{in.parameters.address()}, table, sums);
     sum_chunks(flat::Square{in.gradients.address()}, table, gradients);
-    float* const factors = rate_factors_.floats(in.ranges.size());
     for_each(space_, "rate factors", table.chunks(),
-             RateFactors{ratio, table.address(), table.chunks(), parameters, gradients, in.gradient_scale,
+             RateFactors{ratio, table.address(), table.chunks(), sums, gradients, in.gradient_scale,
                          in.numbers, factors});
-    return factors;
   }
 
   /// partials[i] ← the sum over chunk i.

@@ -43,6 +43,7 @@ WorkList::~WorkList() = default;
 
 std::pair<std::uint64_t*, const std::uint64_t*> WorkList::room_for(std::size_t words) {
   if (numbers_.size() + words > recorder_.room()) submit();
+  require(numbers_.size() + words <= recorder_.room(), "one piece of work has too many numbers");
   const std::size_t first = numbers_.size();
   numbers_.resize(first + words);
   return {numbers_.data() + first, recorder_.numbers() + first};
@@ -50,6 +51,7 @@ std::pair<std::uint64_t*, const std::uint64_t*> WorkList::room_for(std::size_t w
 
 void WorkList::put(const Work& work) {
   pending_->works.push_back(work.copy_to(pending_->memory));
+  taken_ = numbers_.size();
 }
 
 void WorkList::submit() {
@@ -59,7 +61,9 @@ void WorkList::submit() {
   std::unique_ptr<List> list =
       std::exchange(pending_, spare_ ? std::move(spare_) : std::make_unique<List>(usual_bytes));
   if (!numbers_.empty()) recorder_.upload(numbers_);
-  numbers_.clear();
+  // Numbers of work that is yet to be added keep their places.
+  if (taken_ == numbers_.size()) numbers_.clear();
+  taken_ = 0;
   hand_over(std::move(list));
 }
 

@@ -78,6 +78,7 @@ class WorkList : public WorkQueue {
   std::vector<std::unique_ptr<List>> known_;
   std::size_t next_ = 0;                ///< In known_: behind the last that was found
   std::vector<std::uint64_t> numbers_;  ///< Numbers of the pending work; never moved
+  std::size_t taken_ = 0;               ///< Words of numbers_ that belong to work that was added
   std::exception_ptr failure_;          ///< Error of before_release
   std::int64_t clock_ = 0;
   bool recording_ = false;

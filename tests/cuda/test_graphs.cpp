@@ -130,6 +130,19 @@ TEST(WorkList, IsSubmittedWhereThereIsNoRoomForMoreNumbers) {
   EXPECT_EQ(scribe.text, "012345");
 }
 
+TEST(WorkList, ANumberStaysForTheWorkAddedNextWhateverIsSubmittedBetween) {
+  Scribe scribe;
+  WorkList list(scribe);
+  list.add<&Scribe::write>(scribe, 'a');
+  const int* const first = list.number(1);
+  list.submit();  // as for memory or a table that the next work needs
+  list.add<&Scribe::write_number>(scribe, first);
+  list.add<&Scribe::write_number>(scribe, list.number(2));
+  list.submit();
+
+  EXPECT_EQ(scribe.text, "a12");
+}
+
 TEST(WorkList, ForgetsItsGraphsWhenMemoryIsGivenBack) {
   Scribe scribe;
   WorkList list(scribe);

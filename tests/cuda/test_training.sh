@@ -66,6 +66,13 @@ it_learns_a_network_of_the_deck() {
   expect_close 'a network of the deck' layers_cpu layers_gpu 1e-3
   train 1 layers_graphs device.kind=cuda device.graphs=true
   expect 'a network of the deck in graphs' "$(step_losses layers_gpu)" "$(step_losses layers_graphs)"
+  # Statistics of batch norms and two updates a step, whose tables are made in the first one.
+  local optimizer
+  for optimizer in lamb lars; do
+    train 1 "$optimizer" device.kind=cuda optimizer.kind="$optimizer"
+    train 1 "${optimizer}_graphs" device.kind=cuda optimizer.kind="$optimizer" device.graphs=true
+    expect "graphs, $optimizer" "$(step_losses "$optimizer")" "$(step_losses "${optimizer}_graphs")"
+  done
   train 1 layers_half device.kind=cuda device.precision=bfloat16
   expect_close 'a network of the deck, bfloat16' layers_cpu layers_half 5e-2
 }
