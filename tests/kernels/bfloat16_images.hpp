@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/half_rounding.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/reference/device.hpp"
 #include "tests/kernels/image_values.hpp"
@@ -39,9 +38,7 @@ inline std::vector<float> integers(std::int64_t count, std::uint64_t stream) {
 
 /// Values that bfloat16 has.
 inline std::vector<float> halves(std::int64_t count, std::uint64_t stream) {
-  std::vector<float> made = test::values(count, stream);
-  for (float& value : made) value = half::rounded(Precision::bfloat16, value);
-  return made;
+  return rounded(Precision::bfloat16, values(count, stream));
 }
 
 /// Both are sums that differ by at most `bound`, rounded to bfloat16: where that is less than the spacing of

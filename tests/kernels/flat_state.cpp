@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/error.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/within.hpp"
 
@@ -81,27 +80,6 @@ void expect_alike_after_two(const FlatStep& kind, Decay decay, FlatState& state,
   EXPECT_TRUE(test::within(difference(state.p, oracle.p), 0.0, 2e-5)) << kind.name;
   EXPECT_TRUE(test::within(difference(state.a, oracle.a), 0.0, 2e-6)) << kind.name;
   EXPECT_TRUE(test::within(difference(state.b, oracle.b), 0.0, 2e-6)) << kind.name;
-}
-
-void expect_rows_in_order(Device& device) {
-  constexpr float huge = 1e17F;
-  const Storage rows = storage_of(device, {huge, 1.0F, 0.5F, -huge, huge, 0.25F, 1.0F, -huge, 0.125F});
-  Storage sums = device.memory().allocate(3);
-  device.flat().sum_rows(rows.span(), sums.span());
-  EXPECT_EQ(read(device, sums), (std::vector<float>{1.0F, 0.0F, 0.875F}));
-
-  // Means and variances of two channels, in batches of three values.
-  const Storage batches = storage_of(device, {1.0F, -2.0F, 2.0F, 1.0F, 5.0F, -2.0F, 4.0F, 3.0F});
-  Storage moments = device.memory().allocate(4);
-  device.flat().combine_moments(batches.span(), 3, moments.span());
-  EXPECT_EQ(read(device, moments), (std::vector<float>{3.0F, -2.0F, 7.0F, 2.0F}));
-
-  const Storage far_apart = storage_of(device, {huge, 0.0F, -huge, 0.0F, 3.0F, 0.0F});
-  device.flat().combine_moments(far_apart.span(), 2, moments.span().subspan(0, 2));
-  EXPECT_EQ(read(device, moments)[0], 1.0F);
-
-  EXPECT_THROW(device.flat().sum_rows(rows.span(), moments.span()), InternalError);
-  EXPECT_THROW(device.flat().combine_moments(rows.span(), 2, sums.span()), InternalError);
 }
 
 }  // namespace flotilla::test

@@ -35,8 +35,4 @@ const std::vector<FlatStep>& flat_steps();
 /// oracle rounds moments and parameters to float as well.
 void expect_alike_after_two(const FlatStep& kind, Decay decay, FlatState& state, FlatState& oracle);
 
-/// Expects exact results of sum_rows() and combine_moments(), of values whose sum in double depends on the
-/// order of the rows.
-void expect_rows_in_order(Device& device);
-
 }  // namespace flotilla::test

@@ -10,6 +10,7 @@ namespace flotilla::test {
 /// What one linear layer computes, weights and their gradient in plain order.
 struct LinearRun {
   std::vector<float> y, dx, dw, db;
+  std::vector<float> dz;  ///< The gradient before the activation
 };
 
 /// Forward and backward of one layer, as many times as `passes` (with accumulate the gradients add up).
@@ -30,15 +31,17 @@ inline LinearRun run_linear(Device& device, const LinearSpec& spec, int passes =
   Tensor y = tensor_of(device, {spec.batch, spec.out},
                        std::vector<float>(static_cast<std::size_t>(spec.batch * spec.out), 99.0F));
   Tensor dx = device.tensors().zeros({spec.batch, spec.in});
+  std::vector<float> dz;
   for (int pass = 0; pass < passes; ++pass) {
     Tensor dy = tensor_of(device, {spec.batch, spec.out}, values(spec.batch * spec.out, 4));
     plan->forward(x, w, y);
     plan->backward(x, y, w, dy, {weight_gradient.span(), bias_gradient.span()}, &dx);
+    device.queue().synchronize();
+    dz = read(device, dy);
   }
-  device.queue().synchronize();
   LinearRun results{read(device, y), read(device, dx),
                     std::vector<float>(static_cast<std::size_t>(spec.out * spec.in)),
-                    read(device, bias_gradient)};
+                    read(device, bias_gradient), dz};
   plan->weight_to_plain(read(device, weight_gradient), results.dw);
   return results;
 }

@@ -9,6 +9,8 @@
 #include "kernels/host_queue.hpp"
 #include "kernels/host_tensors.hpp"
 #include "tests/kernels/shuffled_order.hpp"
+#include "tests/kernels/tested_devices.hpp"
+#include "tests/kernels/values.hpp"
 
 namespace flotilla::test {
 
@@ -95,18 +97,13 @@ std::unique_ptr<Device> loops_device(Precision precision) {
   return std::make_unique<LoopsDevice>(precision);
 }
 
-std::vector<float> rounded(Precision precision, std::vector<float> values) {
-  for (float& value : values) value = half::rounded(precision, value);
-  return values;
-}
-
-double rounding_error(Precision precision) {
-  switch (precision) {
-    case Precision::float32: return 0x1p-24;
-    case Precision::float16: return 0x1p-11;
-    case Precision::bfloat16: return 0x1p-8;
+std::vector<TestedDevice> tested_devices() {
+  std::vector<TestedDevice> all;
+  for (const Precision precision : all_precisions) {
+    const MakeDevice make = [precision] { return loops_device(precision); };
+    all.push_back({"loops_" + std::string(name(precision)), make, std::vector<MakeDevice>(4, make)});
   }
-  return 1.0;
+  return all;
 }
 
 }  // namespace flotilla::test

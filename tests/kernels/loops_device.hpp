@@ -24,11 +24,4 @@ void expect_equal_in_any_order(const Run& run) {
   for (int again = 0; again < 4; ++again) EXPECT_TRUE(run() == first) << "in order " << again;
 }
 
-/// `values` as `precision` holds them.
-std::vector<float> rounded(Precision precision, std::vector<float> values);
-
-/// 2^-p of p significant bits: the largest relative error of rounding. Values reach it, so that bounds of one
-/// rounding allow for two: both sides' neighbours.
-double rounding_error(Precision precision);
-
 }  // namespace flotilla::test

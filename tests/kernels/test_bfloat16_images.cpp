@@ -4,6 +4,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/kernels/bfloat16_images.hpp"
+#include "tests/kernels/image_layer_runs.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -13,61 +14,22 @@ using test::cpu_with;
 using test::expect_neighbours;
 using test::halves;
 using test::image_of;
-using test::integers;
 using test::make_oracle;
-using test::read;
 using test::read_image;
-using test::values;
 
 using Bfloat16Images = test::Bfloat16Images;
 using CpuBfloat16BatchNorm = test::Bfloat16Images;
 using CpuBfloat16Pool2d = test::Bfloat16Images;
 
-struct NormResults {
-  std::vector<float> mean, variance, y, inferred, dx, dresidual, dscale, dshift;
-};
-
-NormResults run(Device& device, const BatchNormSpec& spec, bool two_gradients) {
-  const auto plan = device.layers().batch_norm(spec);
-  const std::int64_t channels = spec.input[1];
-  const bool adds = spec.after == AfterNorm::add_relu;
-  const auto image = [&](std::uint64_t stream) {
-    return image_of(device, spec.input, halves(spec.input.size(), stream));
-  };
-  const Tensor x = image(1);
-  const Tensor residual = image(2);
-  const Tensor dy = image(3);
-  const Tensor more = image(4);
-  std::vector<float> factors = values(channels, 5);
-  for (float& value : factors) value += 1.5F;
-  const Storage scale = test::storage_of(device, factors);
-  const Storage shift = test::storage_of(device, values(channels, 6));
-  const auto stale = [&] {
-    return test::storage_of(device, std::vector<float>(static_cast<std::size_t>(channels), 99.0F));
-  };
-  Storage mean = stale();
-  Storage variance = stale();
-  Storage dscale = stale();
-  Storage dshift = stale();
-  Tensor y = test::stale_image(device, spec.input);
-  Tensor dx = test::stale_image(device, spec.input);
-  Tensor dresidual = test::stale_image(device, spec.input);
-  const ScaleShift w{scale.span(), shift.span()};
-  const Statistics batch{mean.span(), variance.span()};
-  plan->forward(x, adds ? &residual : nullptr, w, batch, {}, y);
-  plan->backward(x, y, w, batch, dy, two_gradients ? &more : nullptr, {dscale.span(), dshift.span()}, dx,
-                 adds ? &dresidual : nullptr);
-  Tensor in_place = image(1);
-  plan->normalise(in_place, adds ? &residual : nullptr, w, {shift.span(), scale.span()}, in_place);
-  return {read(device, mean),           read(device, variance), read_image(device, y),
-          read_image(device, in_place), read_image(device, dx), read_image(device, dresidual),
-          read(device, dscale),         read(device, dshift)};
+test::BatchNormResults run(Device& device, const BatchNormSpec& spec, bool two_gradients) {
+  return test::run_batch_norm(
+      device, {.spec = spec, .precision = Precision::bfloat16, .two_gradients = two_gradients});
 }
 
 void expect_agreement(const BatchNormSpec& spec, int threads, bool two_gradients = false) {
   SCOPED_TRACE(cat(spec.input.text(), " after ", static_cast<int>(spec.after), " threads ", threads));
-  const NormResults actual = run(*cpu_with(threads), spec, two_gradients);
-  const NormResults expected = run(*make_oracle(), spec, two_gradients);
+  const test::BatchNormResults actual = run(*cpu_with(threads), spec, two_gradients);
+  const test::BatchNormResults expected = run(*make_oracle(), spec, two_gradients);
 
   // The bounds of float32 (tests/kernels/test_batch_norm.cpp), of values below 4.
   constexpr double bound = 3e-6;
@@ -100,30 +62,7 @@ TEST_F(CpuBfloat16BatchNorm, AgreesWithTheReferenceForManyShapes) {
 TEST_F(CpuBfloat16BatchNorm, HasBitsThatDoNotDependOnTheThreads) {
   const BatchNormSpec spec{.input = {4, 192, 30, 30}, .after = AfterNorm::relu};
 
-  const NormResults one = run(*cpu_with(1), spec, false);
-  const NormResults two = run(*cpu_with(2), spec, false);
-
-  EXPECT_EQ(one.variance, two.variance);
-  EXPECT_EQ(one.y, two.y);
-  EXPECT_EQ(one.dx, two.dx);
-  EXPECT_EQ(one.dscale, two.dscale);
-}
-
-struct PoolResults {
-  std::vector<float> y, dx;
-};
-
-PoolResults run(Device& device, const Pool2dSpec& spec) {
-  const auto plan = device.layers().pool2d(spec);
-  const Shape output = plan->output_shape();
-  // Few different values, so that windows have several largest ones.
-  const Tensor x = image_of(device, spec.input, integers(spec.input.size(), 1));
-  const Tensor dy = image_of(device, output, halves(output.size(), 2));
-  Tensor y = test::stale_image(device, output);
-  Tensor dx = test::stale_image(device, spec.input);
-  plan->forward(x, y);
-  plan->backward(dy, dx);
-  return {read_image(device, y), read_image(device, dx)};
+  EXPECT_TRUE(run(*cpu_with(1), spec, false) == run(*cpu_with(2), spec, false));
 }
 
 TEST_F(CpuBfloat16Pool2d, AgreesWithTheReferenceForManyShapes) {
@@ -136,8 +75,8 @@ TEST_F(CpuBfloat16Pool2d, AgreesWithTheReferenceForManyShapes) {
           const Pool2dSpec spec{{2, channels, 9, 8}, kind, kernel, stride, kernel / 2};
           SCOPED_TRACE(cat(spec.input.text(), " kind ", static_cast<int>(kind), " kernel ", kernel,
                            " stride ", stride));
-          const PoolResults actual = run(*cpu_with(2), spec);
-          const PoolResults expected = run(*oracle, spec);
+          const test::Pool2dResults actual = test::run_pool2d(*cpu_with(2), spec, Precision::bfloat16);
+          const test::Pool2dResults expected = test::run_pool2d(*oracle, spec, Precision::bfloat16);
 
           expect_neighbours(actual.y, expected.y, 3e-6, "y");
           expect_neighbours(actual.dx, expected.dx, 3e-6, "dx");

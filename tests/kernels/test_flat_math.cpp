@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "tests/kernels/flat_state.hpp"
+#include "tests/kernels/tested_devices.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/within.hpp"
 
@@ -23,11 +26,25 @@ using test::values;
 
 /// With padding between ranges, which is zero and stays so.
 struct State : test::FlatState {
-  State(const DeviceSpec& spec, std::vector<FlatRange> of, std::int64_t size)
-      : FlatState(make_device(spec), std::move(of), size) {
+  State(std::unique_ptr<Device> on, std::vector<FlatRange> of, std::int64_t size)
+      : FlatState(std::move(on), std::move(of), size) {
     clear_padding();
   }
 };
+
+class FlatMathOf : public test::EachDevice {
+ protected:
+  State state_of(std::vector<FlatRange> ranges, std::int64_t size) const {
+    return {GetParam().make(), std::move(ranges), size};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, FlatMathOf, testing::ValuesIn(test::tested_devices_and_reference()),
+                         test::name_of_device);
+
+/// That check their arguments; the reference device trusts its caller.
+using CheckedFlatMath = FlatMathOf;
+INSTANTIATE_TEST_SUITE_P(Devices, CheckedFlatMath, testing::ValuesIn(test::tested_devices()),
+                         test::name_of_device);
 
 /// Slices with padding, different constants, one that spans several chunks, one that is left out (at 1,024).
 const std::vector<FlatRange> mixed_ranges = {
@@ -49,227 +66,241 @@ static_assert(
 static_assert(!std::is_convertible_v<TensorSpan, DeviceSpan<float>>);
 static_assert(!std::is_convertible_v<GivenTensorSpan, DeviceSpan<const float>>);
 
-TEST(HostFlat, UpdatesAgreeWithTheReference) {
+TEST_P(FlatMathOf, UpdatesAgreeWithTheReference) {
   for (const FlatStep& kind : flat_steps()) {
     for (const Decay decay : {Decay::coupled, Decay::decoupled}) {
-      State cpu({.kind = "cpu", .threads = 2}, mixed_ranges, mixed_size);
-      State oracle({.kind = "reference"}, mixed_ranges, mixed_size);
+      State state = state_of(mixed_ranges, mixed_size);
+      State oracle(make_device({.kind = "reference"}), mixed_ranges, mixed_size);
 
-      test::expect_alike_after_two(kind, decay, cpu, oracle);
+      test::expect_alike_after_two(kind, decay, state, oracle);
     }
   }
 }
 
-TEST(HostFlat, BitsDoNotDependOnTheNumberOfThreads) {
-  for (const FlatStep& named : flat_steps()) {
-    State one({.kind = "cpu", .threads = 1}, mixed_ranges, mixed_size);
-    State three({.kind = "cpu", .threads = 3}, mixed_ranges, mixed_size);
+TEST_P(FlatMathOf, FollowsRangesThatChangeBetweenSteps) {
+  State state = state_of(mixed_ranges, mixed_size);
+  State oracle(make_device({.kind = "reference"}), mixed_ranges, mixed_size);
+  for (const float factor : {1.0F, 0.25F, 3.0F}) {
+    for (State* const each : {&state, &oracle}) {
+      each->ranges[3].rate_factor = factor;
 
-    named.step(one, one.input(Decay::coupled));
-    named.step(three, three.input(Decay::coupled));
+      each->updates().update(each->input(Decay::coupled), rules::Sgd{}, {});
+      each->flat().norms(each->p.span(), {}, {});
+    }
+  }
 
-    EXPECT_EQ(read(*one.device, one.p), read(*three.device, three.p)) << named.name;
-    EXPECT_EQ(read(*one.device, one.a), read(*three.device, three.a)) << named.name;
-    EXPECT_EQ(read(*one.device, one.b), read(*three.device, three.b)) << named.name;
+  EXPECT_TRUE(test::within(
+      test::largest_difference(read(*state.device, state.p), read(*oracle.device, oracle.p)), 0.0, 2e-6));
+}
+
+TEST_P(FlatMathOf, GivesTheSameBitsInAnyOrder) {
+  const auto after_a_step = [](const FlatStep& kind, std::unique_ptr<Device> on) {
+    State state(std::move(on), mixed_ranges, mixed_size);
+    std::vector<double> norms(mixed_ranges.size());
+    kind.step(state, state.input(Decay::coupled));
+    state.flat().norms(state.p.span(), mixed_ranges, norms);
+    return std::tuple(read(*state.device, state.p), read(*state.device, state.a),
+                      read(*state.device, state.b), norms);
+  };
+  for (const FlatStep& kind : flat_steps()) {
+    const auto first = after_a_step(kind, GetParam().make());
+    for (const test::MakeDevice& make : GetParam().alike)
+      EXPECT_TRUE(after_a_step(kind, make()) == first) << kind.name;
   }
 }
 
-TEST(HostFlat, TouchesNothingOutsideTheRanges) {
-  for (const FlatStep& named : flat_steps()) {
-    State state({.kind = "cpu"}, {{.offset = 16, .count = 16}, {.offset = 48, .count = 7}}, 80);
+TEST_P(FlatMathOf, TouchesNothingOutsideTheRanges) {
+  for (const FlatStep& kind : flat_steps()) {
+    if (std::string_view(kind.name) == "lamb") continue;  // copies its direction over everything
+    State state = state_of({{.offset = 16, .count = 16}, {.offset = 48, .count = 7}}, 80);
     const std::vector<float> alien(16, 5.0F);  // the slice between them, and the one behind
     state.device->memory().upload(alien, state.p.span().subspan(32, 16));
     state.device->memory().upload(alien, state.p.span().subspan(64, 16));
     state.device->memory().upload(alien, state.a.span().subspan(32, 16));
 
-    if (std::string_view(named.name) == "lamb") continue;  // copies its direction over everything
-    named.step(state, state.input(Decay::coupled));
+    kind.step(state, state.input(Decay::coupled));
 
-    const std::vector<float> p = read(*state.device, state.p);
-    EXPECT_EQ(std::vector<float>(p.begin() + 32, p.begin() + 48), alien) << named.name;
-    EXPECT_EQ(std::vector<float>(p.begin() + 64, p.end()), alien) << named.name;
-    EXPECT_EQ(read(*state.device, state.a.span().subspan(32, 16)), alien) << named.name;
+    EXPECT_EQ(read(*state.device, state.p.span().subspan(32, 16)), alien) << kind.name;
+    EXPECT_EQ(read(*state.device, state.p.span().subspan(64, 16)), alien) << kind.name;
+    EXPECT_EQ(read(*state.device, state.a.span().subspan(32, 16)), alien) << kind.name;
   }
 }
 
-TEST(HostFlat, KeepsPaddingZero) {
-  for (const FlatStep& named : flat_steps()) {
-    State state(
-        {.kind = "cpu"},
+TEST_P(FlatMathOf, KeepsPaddingZero) {
+  for (const FlatStep& kind : flat_steps()) {
+    State state = state_of(
         {{.offset = 0, .count = 10, .weight_decay = 0.1F}, {.offset = 16, .count = 3, .weight_decay = 0.1F}},
         32);
 
-    named.step(state, state.input(Decay::decoupled));
+    kind.step(state, state.input(Decay::decoupled));
 
-    const std::vector<float> p = read(*state.device, state.p);
-    EXPECT_EQ(std::vector<float>(p.begin() + 10, p.begin() + 16), std::vector<float>(6, 0.0F)) << named.name;
+    EXPECT_EQ(read(*state.device, state.p.span().subspan(10, 6)), std::vector<float>(6, 0.0F)) << kind.name;
   }
 }
 
-/// One update of p = 2 with g = 3, learning rate 1/2, gradient scale 1/3 (so that the gradient used is 1).
-float updated(const char* kind, Decay decay, float weight_decay,
-              const std::function<void(FlatUpdates&, const UpdateInput&)>& step) {
-  const auto device = make_device({.kind = kind});
-  const std::vector<FlatRange> ranges = {{.offset = 0, .count = 1, .weight_decay = weight_decay}};
+/// A way to update p = 2 once with g = 1 (4, scaled by ¼) and the learning rate ½.
+struct UpdateByHand {
+  const char* name;
+  UpdateRule rule;
+  float velocity;  ///< In the first slot before, with 0 in the second; Adagrad has the second only.
+  float weight_decay;
+  Decay decay;
+  float expected;
+};
+
+TEST_P(FlatMathOf, UpdatesMatchHandComputedValues) {
+  const rules::Adam adam{0.5F, 0.75F, 1.0F};
+  const std::vector<UpdateByHand> updates = {
+      {"2 − ½ · 1", rules::Sgd{}, 0.0F, 0.0F, Decay::coupled, 1.5F},
+      {"g = 1 + ¼ · 2", rules::Sgd{}, 0.0F, 0.25F, Decay::coupled, 1.25F},
+      {"2 (1 − ⅛) − ½", rules::Sgd{}, 0.0F, 0.25F, Decay::decoupled, 1.25F},
+      {"v = 1 + 1", rules::Momentum{0.5F}, 2.0F, 0.0F, Decay::coupled, 1.0F},
+      {"g + ½ v = 2", rules::Nesterov{0.5F}, 2.0F, 0.0F, Decay::coupled, 1.0F},
+      {"2 · ⅞ − 1", rules::Momentum{0.5F}, 2.0F, 0.25F, Decay::decoupled, 0.75F},
+      {"v = 1 + ½", rules::Lars{0.5F}, 2.0F, 0.0F, Decay::coupled, 0.5F},
+      {"m̂ = v̂ = 1: 2 − ½ · 1 / 2", adam, 0.0F, 0.0F, Decay::coupled, 1.75F},
+      {"2 · ⅞ − ¼", adam, 0.0F, 0.25F, Decay::decoupled, 1.5F},
+      {"a = 1: 2 − ½ / 2", rules::Adagrad{1.0F}, 0.0F, 0.0F, Decay::coupled, 1.75F}};
+  for (const UpdateByHand& by_hand : updates) {
+    SCOPED_TRACE(by_hand.name);
+    const std::vector<FlatRange> ranges = {{.offset = 0, .count = 1, .weight_decay = by_hand.weight_decay}};
+    Storage p = test::storage_of(*device, {2.0F});
+    const Storage g = test::storage_of(*device, {4.0F});
+    Storage slot = test::storage_of(*device, {by_hand.velocity});
+    Storage square = test::storage_of(*device, {0.0F});
+    const bool squares_only = std::holds_alternative<rules::Adagrad>(by_hand.rule);
+
+    device->updates().update({.parameters = p.span(),
+                              .gradients = g.span(),
+                              .ranges = ranges,
+                              .learning_rate = 0.5F,
+                              .gradient_scale = 0.25F,
+                              .decay = by_hand.decay},
+                             by_hand.rule, {squares_only ? square.span() : slot.span(), square.span()});
+
+    EXPECT_EQ(read(*device, p)[0], by_hand.expected);
+    if (!std::holds_alternative<rules::Adam>(by_hand.rule)) continue;
+    EXPECT_EQ(read(*device, slot)[0], 0.5F);
+    EXPECT_EQ(read(*device, square)[0], 0.25F);
+  }
+}
+
+TEST_P(FlatMathOf, LambDirectionMatchesHandComputedValue) {
+  const std::vector<FlatRange> ranges = {{.offset = 0, .count = 1, .weight_decay = 0.25F}};
   Storage p = test::storage_of(*device, {2.0F});
   const Storage g = test::storage_of(*device, {4.0F});
-  step(device->updates(), {.parameters = p.span(),
-                           .gradients = g.span(),
-                           .ranges = ranges,
-                           .learning_rate = 0.5F,
-                           .gradient_scale = 0.25F,
-                           .decay = decay});
-  return read(*device, p)[0];
+  Storage slot = device->memory().allocate(1);
+  Storage square = device->memory().allocate(1);
+  Storage direction = device->memory().allocate(1);
+
+  device->updates().update({.parameters = p.span(),
+                            .gradients = g.span(),
+                            .ranges = ranges,
+                            .learning_rate = 0.5F,
+                            .gradient_scale = 0.25F,
+                            .decay = Decay::decoupled},
+                           rules::LambDirection{{0.5F, 0.75F, 1.0F}, direction.span()},
+                           {slot.span(), square.span()});
+
+  EXPECT_EQ(read(*device, p)[0], 2.0F);          // untouched
+  EXPECT_EQ(read(*device, direction)[0], 1.0F);  // ½ + ¼ · 2
 }
 
-TEST(FlatMath, UpdatesMatchHandComputedValues) {
-  for (const char* kind : {"cpu", "reference"}) {
-    const auto device = make_device({.kind = kind});
-    Storage slot = device->memory().allocate(1);
-    Storage square = device->memory().allocate(1);
-    const auto start = [&](float velocity) {
-      device->flat().fill(slot.span(), velocity);
-      device->flat().fill(square.span(), 0.0F);
-    };
-    const auto sgd = [](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Sgd{}, {});
-    };
-    const auto momentum = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Momentum{0.5F}, {slot.span()});
-    };
-    const auto nesterov = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Nesterov{0.5F}, {slot.span()});
-    };
-    const auto lars = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Lars{0.5F}, {slot.span()});
-    };
-    const auto adam = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Adam{0.5F, 0.75F, 1.0F}, {slot.span(), square.span()});
-    };
-    const auto adagrad = [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::Adagrad{1.0F}, {square.span()});
-    };
-
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, sgd), 1.5F) << kind;      // 2 − ½ · 1
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.25F, sgd), 1.25F) << kind;    // g = 1 + ¼ · 2
-    EXPECT_EQ(updated(kind, Decay::decoupled, 0.25F, sgd), 1.25F) << kind;  // 2 (1 − ⅛) − ½
-    start(2.0F);
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, momentum), 1.0F) << kind;  // v = 1 + 1
-    start(2.0F);
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, nesterov), 1.0F) << kind;  // g + ½ v = 2
-    start(2.0F);
-    EXPECT_EQ(updated(kind, Decay::decoupled, 0.25F, momentum), 0.75F) << kind;  // 2 · ⅞ − 1
-    start(2.0F);
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, lars), 0.5F) << kind;  // v = 1 + ½
-    start(0.0F);
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, adam), 1.75F) << kind;  // m̂ = v̂ = 1: 2 − ½ · 1 / 2
-    EXPECT_EQ(read(*device, slot)[0], 0.5F) << kind;
-    EXPECT_EQ(read(*device, square)[0], 0.25F) << kind;
-    start(0.0F);
-    EXPECT_EQ(updated(kind, Decay::decoupled, 0.25F, adam), 1.5F) << kind;  // 2 · ⅞ − ¼
-    start(0.0F);
-    EXPECT_EQ(updated(kind, Decay::coupled, 0.0F, adagrad), 1.75F) << kind;  // a = 1: 2 − ½ / 2
-  }
-}
-
-TEST(FlatMath, LambDirectionMatchesHandComputedValue) {
-  for (const char* kind : {"cpu", "reference"}) {
-    const auto device = make_device({.kind = kind});
-    Storage slot = device->memory().allocate(1);
-    Storage square = device->memory().allocate(1);
-    Storage direction = device->memory().allocate(1);
-
-    const float p = updated(kind, Decay::decoupled, 0.25F, [&](FlatUpdates& updates, const UpdateInput& in) {
-      updates.update(in, rules::LambDirection{{0.5F, 0.75F, 1.0F}, direction.span()},
-                     {slot.span(), square.span()});
-    });
-
-    EXPECT_EQ(p, 2.0F) << kind;                            // untouched
-    EXPECT_EQ(read(*device, direction)[0], 1.0F) << kind;  // ½ + ¼ · 2
-  }
-}
-
-TEST(HostFlat, SumsAgreeWithTheReferenceAndAcrossThreads) {
+TEST_P(FlatMathOf, SumsAgreeWithTheReference) {
+  const auto oracle = make_device({.kind = "reference"});
   for (const std::int64_t size : {0, 1, 15, 1000, 16384, 16385, 100000}) {
-    State one({.kind = "cpu", .threads = 1}, {{.offset = 0, .count = size}}, size);
-    State two({.kind = "cpu", .threads = 2}, {{.offset = 0, .count = size}}, size);
-    State oracle({.kind = "reference"}, {{.offset = 0, .count = size}}, size);
+    const auto sum_on = [&](Device& on) {
+      return on.flat().sum_of_squares(test::storage_of(on, values(size, 1)).span());
+    };
 
-    const double expected = oracle.device->flat().sum_of_squares(oracle.p.span());
-    const double actual = one.device->flat().sum_of_squares(one.p.span());
+    const double expected = sum_on(*oracle);
 
-    EXPECT_TRUE(test::within(actual, expected, 1e-12 * (1.0 + expected))) << size;
-    EXPECT_EQ(actual, two.device->flat().sum_of_squares(two.p.span())) << size;
+    EXPECT_TRUE(test::within(sum_on(*device), expected, 1e-12 * (1.0 + expected))) << size;
+    expect_same_bits(sum_on);
   }
 }
 
-TEST(FlatMath, NormsAreTakenOverEachRangeAlone) {
-  for (const char* kind : {"cpu", "reference"}) {
-    const auto device = make_device({.kind = kind});
-    const Storage x = test::storage_of(*device, {3, 4, 100, 5, 12, 0});
-    const std::vector<FlatRange> ranges = {
-        {.offset = 0, .count = 2}, {.offset = 3, .count = 2}, {.offset = 5, .count = 1}};
-    std::vector<double> norms(3);
+TEST_P(FlatMathOf, NormsAreTakenOverEachRangeAlone) {
+  // A range of several chunks, an empty one, and neighbours of others.
+  std::vector<float> inputs(40000, 0.0F);
+  inputs[0] = 3.0F;
+  inputs[39990] = 4.0F;
+  const std::vector<float> end = {100, 5, 12, 0, 7};
+  std::ranges::copy(end, inputs.end() - std::ssize(end));
+  const Storage x = test::storage_of(*device, inputs);
+  const std::vector<FlatRange> ranges = {{.offset = 0, .count = 39995},
+                                         {.offset = 5, .count = 0},
+                                         {.offset = 39996, .count = 2},
+                                         {.offset = 39998, .count = 1},
+                                         {.offset = 39999, .count = 1}};
+  std::vector<double> norms(ranges.size());
 
-    device->flat().norms(x.span(), ranges, norms);
+  device->flat().norms(x.span(), ranges, norms);
 
-    EXPECT_EQ(norms, (std::vector<double>{5, 13, 0})) << kind;
-  }
+  EXPECT_EQ(norms, (std::vector<double>{5, 0, 13, 0, 7}));
 }
 
-TEST(FlatMath, FindsEveryValueThatIsNotFinite) {
+TEST_P(FlatMathOf, FindsEveryValueThatIsNotFinite) {
   constexpr float infinite = std::numeric_limits<float>::infinity();
-  for (const char* kind : {"cpu", "reference"}) {
-    const auto device = make_device({.kind = kind, .threads = 2});
-    for (const std::size_t place : {std::size_t{0}, std::size_t{16383}, std::size_t{39999}}) {
-      for (const float bad : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
-        std::vector<float> x(40000, std::numeric_limits<float>::max());
-        EXPECT_TRUE(device->flat().all_finite(test::storage_of(*device, x).span())) << kind;
-        x[place] = bad;
+  for (const std::size_t place : {std::size_t{0}, std::size_t{16383}, std::size_t{39999}}) {
+    for (const float bad : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> x(40000, std::numeric_limits<float>::max());
+      EXPECT_TRUE(device->flat().all_finite(test::storage_of(*device, x).span()));
+      x[place] = bad;
 
-        EXPECT_FALSE(device->flat().all_finite(test::storage_of(*device, x).span())) << kind << " " << place;
-      }
+      EXPECT_FALSE(device->flat().all_finite(test::storage_of(*device, x).span())) << place;
     }
   }
 }
 
-TEST(FlatMath, ElementwiseOperationsAreExact) {
-  for (const char* kind : {"cpu", "reference"}) {
-    const auto device = make_device({.kind = kind, .threads = 2});
-    Storage x = device->memory().allocate(20001);
-    Storage y = device->memory().allocate(20001);
+TEST_P(FlatMathOf, ElementwiseOperationsAreExact) {
+  Storage x = device->memory().allocate(20001);
+  Storage y = device->memory().allocate(20001);
 
-    device->flat().fill(x.span(), 3.0F);
-    device->flat().copy(x.span(), y.span());
-    device->flat().scale(y.span(), 2.0F);
-    device->flat().axpy(0.5F, x.span(), y.span());
+  device->flat().fill(x.span(), 3.0F);
+  device->flat().copy(x.span(), y.span());
+  device->flat().scale(y.span(), 2.0F);
+  device->flat().axpy(0.5F, x.span(), y.span());
 
-    EXPECT_EQ(read(*device, x), std::vector<float>(20001, 3.0F)) << kind;
-    EXPECT_EQ(read(*device, y), std::vector<float>(20001, 7.5F)) << kind;
-  }
+  EXPECT_EQ(read(*device, x), std::vector<float>(20001, 3.0F));
+  EXPECT_EQ(read(*device, y), std::vector<float>(20001, 7.5F));
 }
 
-TEST(FlatMath, AddsRowsInTheirOrder) {
-  for (const char* kind : {"cpu", "reference"}) {
-    SCOPED_TRACE(kind);
-    test::expect_rows_in_order(*make_device({.kind = kind}));
-  }
+// The sum of these values in double depends on the order of the rows.
+TEST_P(FlatMathOf, AddsRowsInTheirOrder) {
+  constexpr float huge = 1e17F;
+  FlatMath& flat = device->flat();
+  const Storage rows = test::storage_of(*device, {huge, 1.0F, 0.5F, -huge, huge, 0.25F, 1.0F, -huge, 0.125F});
+  Storage sums = device->memory().allocate(3);
+  flat.sum_rows(rows.span(), sums.span());
+  EXPECT_EQ(read(*device, sums), (std::vector<float>{1.0F, 0.0F, 0.875F}));
+
+  // Means and variances of two channels, in batches of three values.
+  const Storage batches = test::storage_of(*device, {1.0F, -2.0F, 2.0F, 1.0F, 5.0F, -2.0F, 4.0F, 3.0F});
+  Storage moments = device->memory().allocate(4);
+  flat.combine_moments(batches.span(), 3, moments.span());
+  EXPECT_EQ(read(*device, moments), (std::vector<float>{3.0F, -2.0F, 7.0F, 2.0F}));
+
+  const Storage far_apart = test::storage_of(*device, {huge, 0.0F, -huge, 0.0F, 3.0F, 0.0F});
+  flat.combine_moments(far_apart.span(), 2, moments.span().subspan(0, 2));
+  EXPECT_EQ(read(*device, moments)[0], 1.0F);
+
+  EXPECT_THROW(flat.sum_rows(rows.span(), moments.span()), InternalError);
+  EXPECT_THROW(flat.combine_moments(rows.span(), 2, sums.span()), InternalError);
 }
 
-TEST(HostFlat, RefusesArraysOfOtherSizes) {
-  State state({.kind = "cpu"}, {{.offset = 0, .count = 8}}, 8);
+TEST_P(CheckedFlatMath, RefusesArraysOfOtherSizes) {
+  State state = state_of({{.offset = 0, .count = 8}}, 8);
   Storage small = state.device->memory().allocate(7);
-  FlatMath& flat = state.device->flat();
-  FlatUpdates& updates = state.device->updates();
   UpdateInput in = state.input(Decay::coupled);
 
-  EXPECT_THROW(updates.update(in, rules::Momentum{}, {small.span()}), InternalError);
-  EXPECT_THROW(flat.axpy(1.0F, small.span(), state.p.span()), InternalError);
-  EXPECT_THROW(updates.update(in, rules::Adam{.epsilon = 0.0F}, {state.a.span(), state.b.span()}),
+  EXPECT_THROW(state.updates().update(in, rules::Momentum{}, {small.span()}), InternalError);
+  EXPECT_THROW(state.flat().axpy(1.0F, small.span(), state.p.span()), InternalError);
+  EXPECT_THROW(state.updates().update(in, rules::Adam{.epsilon = 0.0F}, {state.a.span(), state.b.span()}),
                InternalError);
   state.ranges[0].count = 9;
   in.ranges = state.ranges;
-  EXPECT_THROW(updates.update(in, rules::Sgd{}, {}), InternalError);
+  EXPECT_THROW(state.updates().update(in, rules::Sgd{}, {}), InternalError);
 }
 
 }  // namespace

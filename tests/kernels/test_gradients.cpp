@@ -2,40 +2,16 @@
 // The oracle's own gradients against central differences, all in double.
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "kernels/random.hpp"
+#include "kernels/reference/image_loops.hpp"
 #include "kernels/reference/loops.hpp"
-#include "tests/support/within.hpp"
+#include "tests/kernels/central_differences.hpp"
 
 namespace flotilla {
 namespace {
 
-using Values = std::vector<double>;
-
-Values some(std::size_t count, std::uint64_t stream) {
-  Random random(1, random_data, stream);
-  Values values(count);
-  for (double& value : values) value = 2.0 * random.uniform() - 1.0;
-  return values;
-}
-
-/// (f(v + h) − f(v − h)) / 2h for every value of v. With h = 1e-5 the error is about h² f''' = 1e-10 and
-/// eps / h = 2e-11.
-Values central_differences(Values& v, const std::function<double()>& f) {
-  constexpr double h = 1e-5;
-  Values slopes;
-  for (double& value : v) {
-    const double middle = value;
-    value = middle + h;
-    const double above = f();
-    value = middle - h;
-    const double below = f();
-    value = middle;
-    slopes.push_back((above - below) / (2.0 * h));
-  }
-  return slopes;
-}
+using test::product;
+using test::random_doubles;
+using Values = test::Doubles;
 
 void expect_near(const Values& actual, const Values& expected, const char* what) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -43,20 +19,28 @@ void expect_near(const Values& actual, const Values& expected, const char* what)
     EXPECT_TRUE(test::within(actual[i], expected[i], 1e-8)) << what << " " << i;
 }
 
+void expect_gradient(const Values& gradient, Values& v, const std::function<double()>& f, const char* what) {
+  test::expect_central_differences(gradient, v, f, 1e-8, what);
+}
+
+/// Of sums of more products.
+void expect_image_gradient(const Values& gradient, Values& v, const std::function<double()>& f,
+                           const char* what) {
+  test::expect_central_differences(gradient, v, f, 1e-7, what);
+}
+
 TEST(ReferenceLinear, GradientsAreCentralDifferences) {
   for (const Activation f : activations_of_value) {
     const LinearSpec spec{.batch = 3, .in = 4, .out = 5, .activation = f};
-    Values x = some(12, 1);
-    Values w = some(20, 2);
-    Values b = some(5, 3);
-    const Values weights_of_y = some(15, 4);
+    Values x = random_doubles(12, 1);
+    Values w = random_doubles(20, 2);
+    Values b = random_doubles(5, 3);
+    const Values weights_of_y = random_doubles(15, 4);
     Values y(15);
     // A scalar function of everything: Σ c · y.
     const auto objective = [&] {
       reference::linear_forward<double>(spec, x, w, b, y);
-      double sum = 0.0;
-      for (std::size_t i = 0; i < y.size(); ++i) sum += weights_of_y[i] * y[i];
-      return sum;
+      return product(weights_of_y, y);
     };
     Values dy = weights_of_y;
     Values dw(20);
@@ -66,29 +50,27 @@ TEST(ReferenceLinear, GradientsAreCentralDifferences) {
     objective();
     reference::linear_backward<double>(spec, x, y, w, dy, dw, db, dx);
 
-    expect_near(dx, central_differences(x, objective), "dx");
-    expect_near(dw, central_differences(w, objective), "dw");
-    expect_near(db, central_differences(b, objective), "db");
+    expect_gradient(dx, x, objective, "dx");
+    expect_gradient(dw, w, objective, "dw");
+    expect_gradient(db, b, objective, "db");
   }
 }
 
 TEST(ReferenceElementwise, GradientsAreCentralDifferences) {
   for (const Activation f : all_activations) {
-    Values x = some(40, 1);
+    Values x = random_doubles(40, 1);
     for (double& value : x) value *= 5.0;
-    const Values weights_of_y = some(40, 2);
+    const Values weights_of_y = random_doubles(40, 2);
     Values y(40);
     const auto objective = [&] {
       reference::elementwise_forward<double>(f, x, y);
-      double sum = 0.0;
-      for (std::size_t i = 0; i < y.size(); ++i) sum += weights_of_y[i] * y[i];
-      return sum;
+      return product(weights_of_y, y);
     };
     Values dx(40);
 
     reference::elementwise_backward<double>(f, x, weights_of_y, dx);
 
-    expect_near(dx, central_differences(x, objective), "dx");
+    expect_gradient(dx, x, objective, "dx");
   }
 }
 
@@ -104,16 +86,14 @@ TEST(ReferenceElementwise, HasTheValuesOfTorch) {
 
 TEST(ReferenceLayerNorm, GradientsAreCentralDifferences) {
   const LayerNormSpec spec{.rows = 3, .columns = 5};
-  Values x = some(15, 1);
-  Values scale = some(5, 2);
-  Values shift = some(5, 3);
-  const Values weights_of_y = some(15, 4);
+  Values x = random_doubles(15, 1);
+  Values scale = random_doubles(5, 2);
+  Values shift = random_doubles(5, 3);
+  const Values weights_of_y = random_doubles(15, 4);
   Values y(15);
   const auto objective = [&] {
     reference::layer_norm_forward<double>(spec, x, scale, shift, y);
-    double sum = 0.0;
-    for (std::size_t i = 0; i < y.size(); ++i) sum += weights_of_y[i] * y[i];
-    return sum;
+    return product(weights_of_y, y);
   };
   Values dx(15);
   Values dscale(5);
@@ -121,9 +101,9 @@ TEST(ReferenceLayerNorm, GradientsAreCentralDifferences) {
 
   reference::layer_norm_backward<double>(spec, x, scale, weights_of_y, dscale, dshift, dx);
 
-  expect_near(dx, central_differences(x, objective), "dx");
-  expect_near(dscale, central_differences(scale, objective), "dscale");
-  expect_near(dshift, central_differences(shift, objective), "dshift");
+  expect_gradient(dx, x, objective, "dx");
+  expect_gradient(dscale, scale, objective, "dscale");
+  expect_gradient(dshift, shift, objective, "dshift");
 }
 
 TEST(ReferenceLayerNorm, MatchesAHandComputedRow) {
@@ -138,7 +118,7 @@ TEST(ReferenceLayerNorm, MatchesAHandComputedRow) {
 }
 
 void expect_softmax_gradient(const SoftmaxLossSpec& spec, const Targets& targets) {
-  Values logits = some(static_cast<std::size_t>(spec.batch * spec.classes), 5);
+  Values logits = random_doubles(spec.batch * spec.classes, 5);
   const auto objective = [&] {
     Values sums(loss_sums);
     reference::softmax_loss_forward<double>(spec, logits, targets, sums);
@@ -148,7 +128,7 @@ void expect_softmax_gradient(const SoftmaxLossSpec& spec, const Targets& targets
 
   reference::softmax_loss_backward<double>(spec, logits, targets, 0.5, gradient);
 
-  expect_near(gradient, central_differences(logits, objective), "dlogits");
+  expect_gradient(gradient, logits, objective, "dlogits");
 }
 
 TEST(ReferenceSoftmaxLoss, GradientsAreCentralDifferences) {
@@ -179,6 +159,122 @@ TEST(ReferenceSoftmaxLoss, MatchesAHandComputedRow) {
   EXPECT_EQ(sums[sum_top1], 0.0);
   EXPECT_EQ(sums[sum_top5], 1.0);
   expect_near(gradient, {1.0, -6.0, 5.0}, "dlogits");
+}
+
+TEST(ReferenceConv2d, GradientsAreCentralDifferences) {
+  for (const Conv2dSpec& s :
+       {Conv2dSpec{.input = {2, 2, 5, 4}, .out_channels = 3, .kernel = 3, .stride = 2, .padding = 1},
+        Conv2dSpec{.input = {1, 4, 3, 3}, .out_channels = 6, .kernel = 2, .groups = 2},
+        Conv2dSpec{.input = {2, 3, 3, 2}, .out_channels = 2, .kernel = 1, .stride = 2}}) {
+    const std::int64_t outputs = output_shape(s).size();
+    Values x = random_doubles(s.input.size(), 1);
+    Values w = random_doubles(s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel, 2);
+    Values b = random_doubles(s.out_channels, 3);
+    const Values dy = random_doubles(outputs, 4);
+    Values y(static_cast<std::size_t>(outputs));
+    const auto objective = [&] {
+      reference::conv2d_forward<double>(s, x, w, b, y);
+      return product(y, dy);
+    };
+    Values dx(x.size());
+    Values dw(w.size());
+    Values db(b.size());
+
+    reference::conv2d_backward_data<double>(s, dy, w, dx);
+    reference::conv2d_backward_weights<double>(s, x, dy, dw, db);
+
+    expect_image_gradient(dx, x, objective, "dx");
+    expect_image_gradient(dw, w, objective, "dw");
+    expect_image_gradient(db, b, objective, "db");
+  }
+}
+
+TEST(ReferenceBatchNorm, GradientsAreCentralDifferences) {
+  for (const AfterNorm after : {AfterNorm::nothing, AfterNorm::relu, AfterNorm::add_relu}) {
+    const BatchNormSpec s{.input = {2, 3, 2, 3}, .after = after};
+    const bool adds = after == AfterNorm::add_relu;
+    Values x = random_doubles(s.input.size(), 1);
+    Values residual = adds ? random_doubles(s.input.size(), 2) : Values();
+    Values scale = random_doubles(3, 3);
+    Values shift = random_doubles(3, 4);
+    Values mean(3);
+    Values variance(3);
+    const Values dy = random_doubles(s.input.size(), 5);
+    const Values more = adds ? random_doubles(s.input.size(), 6) : Values(dy.size(), 0.0);
+    Values y(x.size());
+    const auto objective = [&] {
+      reference::batch_statistics<double>(s, x, mean, variance);
+      reference::batch_norm_forward<double>(s, x, residual, {scale, shift, mean, variance}, y);
+      return product(y, dy) + product(y, more);
+    };
+    Values dx(x.size());
+    Values dresidual(residual.size());
+    Values dscale(3);
+    Values dshift(3);
+
+    objective();
+    const reference::Channels<double> of{scale, shift, mean, variance};
+    reference::batch_norm_backward_sums<double>(s, x, y, of, dy, adds ? more : Values(), dresidual, dscale,
+                                                dshift);
+    reference::batch_norm_backward_data<double>(s, x, of, dscale, dshift, 12.0, adds ? dresidual : dy, dx);
+
+    // The statistics are recomputed inside: dx is that of the whole function.
+    expect_image_gradient(dx, x, objective, "dx");
+    expect_image_gradient(dresidual, residual, objective, "dresidual");
+    expect_image_gradient(dscale, scale, objective, "dscale");
+    expect_image_gradient(dshift, shift, objective, "dshift");
+  }
+}
+
+TEST(ReferenceBatchNorm, MatchesAHandComputedChannel) {
+  // 1, 3, 5, 7: mean 4, biased variance 5.
+  const BatchNormSpec s{.input = {2, 1, 1, 2}, .epsilon = 11.0F};
+  const Values x = {1, 3, 5, 7};
+  Values mean(1);
+  Values variance(1);
+  Values y(4);
+
+  reference::batch_statistics<double>(s, x, mean, variance);
+  reference::batch_norm_forward<double>(s, x, Values(), {Values{8}, Values{1}, mean, variance}, y);
+
+  EXPECT_EQ(mean[0], 4.0);
+  EXPECT_EQ(variance[0], 5.0);
+  EXPECT_EQ(y, (Values{-5, -1, 3, 7}));
+}
+
+TEST(ReferencePool2d, GradientsAreCentralDifferences) {
+  for (const Pooling kind : {Pooling::max, Pooling::average_including_padding,
+                             Pooling::average_excluding_padding, Pooling::global_average}) {
+    const Pool2dSpec s{{2, 2, 5, 4}, kind, 3, 2, 1};
+    const std::int64_t outputs = output_shape(s).size();
+    Values x = random_doubles(s.input.size(), 1);
+    const Values dy = random_doubles(outputs, 2);
+    Values y(static_cast<std::size_t>(outputs));
+    std::vector<std::size_t> chosen(y.size());
+    const auto objective = [&] {
+      reference::pool2d_forward<double>(s, x, y, chosen);
+      return product(y, dy);
+    };
+    Values dx(x.size());
+
+    objective();
+    reference::pool2d_backward<double>(s, dy, chosen, dx);
+
+    expect_image_gradient(dx, x, objective, "dx");
+  }
+}
+
+TEST(ReferencePool2d, AveragesDifferInThePaddingOnly) {
+  const Values x = {4, 8, 12, 16};
+  Values y(1);
+  std::vector<std::size_t> chosen(1);
+
+  reference::pool2d_forward<double>({{1, 1, 2, 2}, Pooling::average_including_padding, 3, 2, 1}, x, y,
+                                    chosen);
+  EXPECT_TRUE(test::within_double_roundings(y[0], 40.0 / 9.0, 4));
+  reference::pool2d_forward<double>({{1, 1, 2, 2}, Pooling::average_excluding_padding, 3, 2, 1}, x, y,
+                                    chosen);
+  EXPECT_TRUE(test::within_double_roundings(y[0], 10.0, 4));
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 
 #include "kernels/error.hpp"
 #include "kernels/half_rounding.hpp"
-#include "tests/kernels/image_values.hpp"
+#include "tests/kernels/convolutions.hpp"
+#include "tests/kernels/image_layer_runs.hpp"
+#include "tests/kernels/linear_run.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
 
@@ -22,11 +24,6 @@ using test::read;
 using test::read_image;
 using test::values;
 
-/// Half the spacing of the values from 1 to 2: the relative error of one rounding.
-double unit_of(Precision precision) {
-  return std::ldexp(1.0, precision == Precision::float16 ? -11 : -8);
-}
-
 bool are_halves(Precision precision, const std::vector<float>& of) {
   return std::ranges::all_of(of, [&](float value) { return half::rounded(precision, value) == value; });
 }
@@ -39,28 +36,19 @@ class HalfLayers : public testing::TestWithParam<Precision> {};
 INSTANTIATE_TEST_SUITE_P(Precisions, HalfLayers, testing::Values(Precision::float16, Precision::bfloat16),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-struct LinearResults {
-  std::vector<float> y, dz, dx, dw, db;
-};
+/// Weights are smaller, so that sums do not leave tanh's slope.
+std::vector<float> layer_values(std::int64_t count, std::uint64_t stream) {
+  return values(count, stream, stream == 2 ? 0.3 : 1.0);
+}
 
-LinearResults run_linear(Device& device) {
-  const LinearSpec spec{.batch = 16, .in = 40, .out = 24, .activation = Activation::tanh};
-  const auto plan = device.layers().linear(spec);
-  const Storage weight = test::storage_of(device, values(spec.out * spec.in, 2, 0.3));
-  const Storage bias = test::storage_of(device, values(spec.out, 3));
-  Storage dw = device.memory().allocate(weight.size());
-  Storage db = device.memory().allocate(bias.size());
-  const Tensor x = test::tensor_of(device, {spec.batch, spec.in}, values(spec.batch * spec.in, 1));
-  Tensor y = device.tensors().zeros({spec.batch, spec.out});
-  Tensor dx = device.tensors().zeros({spec.batch, spec.in});
-  Tensor dy = test::tensor_of(device, {spec.batch, spec.out}, values(spec.batch * spec.out, 4));
-  plan->forward(x, {weight.span(), bias.span()}, y);
-  plan->backward(x, y, {weight.span(), bias.span()}, dy, {dw.span(), db.span()}, &dx);
-  return {read(device, y), read(device, dy), read(device, dx), read(device, dw), read(device, db)};
+test::LinearRun run_linear(Precision precision) {
+  return test::run_linear(*device_of(precision),
+                          {.batch = 16, .in = 40, .out = 24, .activation = Activation::tanh}, 1,
+                          layer_values);
 }
 
 TEST_P(HalfLayers, ALinearLayerLeavesHalvesButForTheGradientsOfItsParameters) {
-  const LinearResults results = run_linear(*device_of(GetParam()));
+  const test::LinearRun results = run_linear(GetParam());
 
   EXPECT_TRUE(are_halves(GetParam(), results.y));
   EXPECT_TRUE(are_halves(GetParam(), results.dz));
@@ -73,10 +61,10 @@ TEST_P(HalfLayers, ALinearLayerLeavesHalvesButForTheGradientsOfItsParameters) {
 // (x, w: 2 in y; y and dy, w: 3 in dx and dw, whose slopes double those of y), and the last one of the
 // result.
 TEST_P(HalfLayers, ALinearLayerIsAsFarFromFloat32AsItsRoundings) {
-  const double unit = unit_of(GetParam());
+  const double unit = test::rounding_error(GetParam());
 
-  const LinearResults found = run_linear(*device_of(GetParam()));
-  const LinearResults expected = run_linear(*device_of(Precision::float32));
+  const test::LinearRun found = run_linear(GetParam());
+  const test::LinearRun expected = run_linear(Precision::float32);
 
   EXPECT_TRUE(test::within(test::relative_difference(found.y, expected.y), 0.0, 3.0 * unit));
   EXPECT_TRUE(test::within(test::relative_difference(found.dx, expected.dx), 0.0, 6.0 * unit));
@@ -85,40 +73,23 @@ TEST_P(HalfLayers, ALinearLayerIsAsFarFromFloat32AsItsRoundings) {
   EXPECT_GT(test::relative_difference(found.y, expected.y), 0.05 * unit);
 }
 
-struct ConvResults {
-  std::vector<float> y, dx, dw, db;
-};
-
-ConvResults run_conv(Device& device, int passes = 1) {
-  const Conv2dSpec spec{.input = {2, 6, 7, 7},
-                        .out_channels = 8,
-                        .kernel = 3,
-                        .stride = 2,
-                        .padding = 1,
-                        .bias = true,
-                        .accumulate = passes > 1};
-  const auto plan = device.layers().conv2d(spec);
-  const Shape output = output_shape(spec);
-  const Storage weight = test::storage_of(device, values(plan->weight_size(), 2, 0.3));
-  const Storage bias = test::storage_of(device, values(spec.out_channels, 3));
-  Storage dw = device.memory().allocate(weight.size());
-  Storage db = device.memory().allocate(bias.size());
-  const Tensor x = image_of(device, spec.input, values(spec.input.size(), 1));
-  const std::vector<float> gradient = read_image(device, image_of(device, output, values(output.size(), 4)));
-  const Tensor dy = image_of(device, output, gradient);
-  Tensor y = test::stale_image(device, output);
-  Tensor dx = test::stale_image(device, spec.input);
-  plan->forward(x, {weight.span(), bias.span()}, y);
-  plan->backward_data(dy, {weight.span(), bias.span()}, dx);
-  for (int pass = 0; pass < passes; ++pass) plan->backward_weights(x, dy, {dw.span(), db.span()});
-  return {read_image(device, y), read_image(device, dx), read(device, dw), read(device, db)};
+test::ConvRun run_conv(Precision precision, int passes = 1) {
+  return test::run_conv2d(*device_of(precision),
+                          {.input = {2, 6, 7, 7},
+                           .out_channels = 8,
+                           .kernel = 3,
+                           .stride = 2,
+                           .padding = 1,
+                           .bias = true,
+                           .accumulate = passes > 1},
+                          passes, layer_values);
 }
 
 TEST_P(HalfLayers, AConvolutionLeavesHalvesAsFarFromFloat32AsItsRoundings) {
-  const double unit = unit_of(GetParam());
+  const double unit = test::rounding_error(GetParam());
 
-  const ConvResults found = run_conv(*device_of(GetParam()));
-  const ConvResults expected = run_conv(*device_of(Precision::float32));
+  const test::ConvRun found = run_conv(GetParam());
+  const test::ConvRun expected = run_conv(Precision::float32);
 
   EXPECT_TRUE(are_halves(GetParam(), found.y));
   EXPECT_TRUE(are_halves(GetParam(), found.dx));
@@ -131,8 +102,8 @@ TEST_P(HalfLayers, AConvolutionLeavesHalvesAsFarFromFloat32AsItsRoundings) {
 }
 
 TEST_P(HalfLayers, GradientsOfAConvolutionAreAddedUpInFloat32) {
-  const ConvResults once = run_conv(*device_of(GetParam()));
-  const ConvResults thrice = run_conv(*device_of(GetParam()), 3);
+  const test::ConvRun once = run_conv(GetParam());
+  const test::ConvRun thrice = run_conv(GetParam(), 3);
 
   std::vector<float> expected = once.dw;
   for (float& value : expected) value = (value + value) + value;
@@ -140,45 +111,18 @@ TEST_P(HalfLayers, GradientsOfAConvolutionAreAddedUpInFloat32) {
   EXPECT_FALSE(are_halves(GetParam(), thrice.dw));
 }
 
-struct NormResults {
-  std::vector<float> mean, variance, y, dx, dresidual, dscale, dshift;
-};
-
-NormResults run_norm(Device& device, Precision inputs) {
-  const BatchNormSpec spec{.input = {4, 3, 5, 5}, .after = AfterNorm::add_relu};
-  const auto plan = device.layers().batch_norm(spec);
-  const auto halves = [&](std::uint64_t stream) {
-    std::vector<float> of = values(spec.input.size(), stream);
-    for (float& value : of) value = half::rounded(inputs, value);
-    return image_of(device, spec.input, of);
-  };
-  const Tensor x = halves(1);
-  const Tensor residual = halves(2);
-  const Tensor dy = halves(3);
-  const Tensor more = halves(4);
-  const Storage scale = test::storage_of(device, {1.1F, 0.7F, 1.3F});
-  const Storage shift = test::storage_of(device, {0.1F, -0.1F, 0.3F});
-  Storage mean = device.memory().allocate(3);
-  Storage variance = device.memory().allocate(3);
-  Storage dscale = device.memory().allocate(3);
-  Storage dshift = device.memory().allocate(3);
-  Tensor y = test::stale_image(device, spec.input);
-  Tensor dx = test::stale_image(device, spec.input);
-  Tensor dresidual = test::stale_image(device, spec.input);
-  const ScaleShift w{scale.span(), shift.span()};
-  const Statistics statistics{mean.span(), variance.span()};
-  plan->forward(x, &residual, w, statistics, {}, y);
-  plan->backward(x, y, w, statistics, dy, &more, {dscale.span(), dshift.span()}, dx, &dresidual);
-  return {read(device, mean),     read(device, variance),        read_image(device, y),
-          read_image(device, dx), read_image(device, dresidual), read(device, dscale),
-          read(device, dshift)};
+/// Of values that halves of `inputs` have.
+test::BatchNormResults run_norm(Device& device, Precision inputs) {
+  return test::run_batch_norm(device, {.spec = {.input = {4, 3, 5, 5}, .after = AfterNorm::add_relu},
+                                       .precision = inputs,
+                                       .two_gradients = true});
 }
 
 TEST_P(HalfLayers, BatchNormRoundsWhatItWritesAndNothingOfItsChannels) {
-  const double unit = unit_of(GetParam());
+  const double unit = test::rounding_error(GetParam());
 
-  const NormResults found = run_norm(*device_of(GetParam()), GetParam());
-  const NormResults expected = run_norm(*device_of(Precision::float32), GetParam());
+  const test::BatchNormResults found = run_norm(*device_of(GetParam()), GetParam());
+  const test::BatchNormResults expected = run_norm(*device_of(Precision::float32), GetParam());
 
   // The same halves went in.
   EXPECT_EQ(found.mean, expected.mean);

@@ -18,9 +18,8 @@
 namespace flotilla {
 namespace {
 
+using test::all_precisions;
 using test::values;
-
-constexpr Precision all_precisions[] = {Precision::float32, Precision::float16, Precision::bfloat16};
 
 /// Values of a precision in memory of the host.
 class Held {
@@ -150,7 +149,7 @@ TEST(LoopsActivation, AgreesWithTheReferenceAndSumsBiasGradients) {
     for (const Activation f : activations_of_value) {
       for (const std::int64_t channels : {1, 5, 64, 1000}) {
         const std::int64_t rows = 37;
-        const double stored = precision == Precision::float32 ? 0.0 : 2.0 * test::rounding_error(precision);
+        const double stored = test::stored_apart(precision);
         const std::vector<float> inputs = test::rounded(precision, values(rows * channels, 1, 2.0));
         const std::vector<float> gradients = test::rounded(precision, values(rows * channels, 2));
         const std::vector<float> biases = values(channels, 3);

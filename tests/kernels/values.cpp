@@ -7,6 +7,15 @@
 
 namespace flotilla::test {
 
+double rounding_error(Precision precision) {
+  switch (precision) {
+    case Precision::float32: return 0x1p-24;
+    case Precision::float16: return 0x1p-11;
+    case Precision::bfloat16: return 0x1p-8;
+  }
+  return 1.0;
+}
+
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   if (a.size() != b.size()) return infinite;

@@ -7,6 +7,7 @@
 
 #include "kernels/device.hpp"
 #include "kernels/float_values.hpp"
+#include "kernels/half_rounding.hpp"
 #include "kernels/random.hpp"
 
 namespace flotilla::test {
@@ -17,6 +18,32 @@ inline std::vector<float> values(std::int64_t count, std::uint64_t stream, doubl
   std::vector<float> made(static_cast<std::size_t>(count));
   for (float& value : made) value = static_cast<float>(range * (2.0 * random.uniform() - 1.0));
   return made;
+}
+
+inline std::vector<float> filled(std::int64_t count, float value) {
+  return std::vector<float>(static_cast<std::size_t>(count), value);
+}
+inline std::vector<float> raised(std::vector<float> values, float by) {
+  for (float& value : values) value += by;
+  return values;
+}
+
+constexpr Precision all_precisions[] = {Precision::float32, Precision::float16, Precision::bfloat16};
+
+/// `values` as `precision` holds them.
+inline std::vector<float> rounded(Precision precision, std::vector<float> values) {
+  for (float& value : values) value = half::rounded(precision, value);
+  return values;
+}
+
+/// 2^-p of p significant bits: the largest relative error of rounding. Values reach it, so that bounds of one
+/// rounding allow for two: both sides' neighbours.
+double rounding_error(Precision precision);
+
+/// By how much values below 1 may differ that two devices round once when they store them; 0 for float32,
+/// whose rounding is one of many that computing takes.
+inline double stored_apart(Precision precision) {
+  return is_half(precision) ? 2.0 * rounding_error(precision) : 0.0;
 }
 
 /// As values() makes them: so many, of that stream.
