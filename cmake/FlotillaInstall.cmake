@@ -37,6 +37,9 @@ install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR
 
 install(DIRECTORY inputs examples DESTINATION "${shared}" COMPONENT program)
 install(DIRECTORY jobscripts DESTINATION "${shared}" COMPONENT program USE_SOURCE_PERMISSIONS)
+# Job scripts look for it on PATH, as they do for flotilla.
+install(FILES jobscripts/flotilla_job.sh DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/jobscripts/flotilla_job.sh" "${PROJECT_BINARY_DIR}/flotilla_job.sh" SYMBOLIC)
 install(PROGRAMS scripts/make_lists.sh DESTINATION "${shared}/scripts" COMPONENT program)
 # For python3 FILE: no package of the program depends on Python.
 install(FILES scripts/rewrite_hdf5.py scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)

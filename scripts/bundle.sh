@@ -241,6 +241,7 @@ if [[ $cuda == carried ]]; then carry_parts_of_cuda; fi
 if [[ $mpi == carried ]]; then carry_open_mpi; fi
 write_env
 cp -r "$here/inputs" "$here/jobscripts" "$here/LICENSE" "$output/"
+cp "$here/jobscripts/flotilla_job.sh" "$output/bin/"
 if $gpu_check; then
   mkdir "$output/scripts"
   cp "$here"/scripts/{check_gpu.sh,check_gpu_lines.sh,common.sh,compare_torch_mlp.py,compare_torch_speed.py,cudnn_device.py,cudnn_graph_plans.py} \

@@ -172,7 +172,7 @@ not_up() { [[ $1 == *' up 3' ]] || developers "$1"; }
 # Commands in lines of text, but for those that are named elsewhere: with what stands for "…", and those of other tests.
 # shellcheck disable=SC2016 # these backticks are the page's
 sed '/^```/,/^```/d' "$page" | grep -oE '`(export|flotilla|sbatch|scancel|scontrol|setsid|srun|SLURM_[A-Z_]*=[a-z_0-9]* sbatch) [^`]*`' |
-  tr -d '`' | sort -u | grep -vxE 'flotilla train|scontrol requeue|sbatch --signal=USR1@60|srun --mpi' > unseen
+  tr -d '`' | sort -u | grep -vxE 'flotilla (rescue|train)|scontrol requeue|sbatch --signal=USR1@60|srun --mpi' > unseen
 
 emulated='## For developers: several hosts and Slurm on one machine'
 section "$emulated" up
@@ -200,5 +200,5 @@ grep -q 'done after step 5 ' log || fail "mpirun in a session of its own: $(cat 
 section "$emulated" not_up
 trap 'rm -rf "$work"' EXIT # the hosts are down
 [ ! -s unseen ] || fail "commands of docs/cluster.md that no test runs: $(cat unseen)"
-((commands >= 29)) || fail "only $commands commands were found"
+((commands >= 30)) || fail "only $commands commands were found"
 echo "all $commands commands did what docs/cluster.md says"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start node_failure …]
+#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start lost_rank rescue node_failure …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -19,12 +19,15 @@ submit() { "$slurm" run sbatch --parsable --output=%j.out "$@"; }
 slurm_cpu() { submit "${@:2}" "$source/jobscripts/slurm_cpu.sbatch" "${common[@]}" "run.output=$work/$1" "${more[@]}"; }
 more=()
 
-# in_place_of_flotilla FOLDER: makes a script "flotilla" in FOLDER, to be put before PATH, of the commands on standard input.
-in_place_of_flotilla() {
-  mkdir -p "$1"
-  { echo "#!/bin/sh" && cat; } > "$1/flotilla"
-  chmod +x "$1/flotilla"
+# in_place_of COMMAND FOLDER: makes a script of that name in FOLDER, to be put before PATH, of the commands on standard input.
+in_place_of() {
+  mkdir -p "$2"
+  { echo "#!/bin/sh" && cat; } > "$2/$1"
+  chmod +x "$2/$1"
 }
+
+# says JOB TEXT: whether its script has said so.
+says() { grep -qF "flotilla: job $1: $2" "$1.out" || fail "job $1 does not say: $2"; }
 
 losses() { sed -n 's/.*"event":"step".*"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
@@ -62,7 +65,7 @@ preemption() {
 # MPI's barriers at the begin and end of a job span its nodes: ranks on h0 wait for those on h1.
 barrier() {
   local job
-  in_place_of_flotilla late << END
+  in_place_of flotilla late << END
 exec "$build/tests/support/late_finalize" h1
 END
   job=$(PATH=$work/late:$PATH slurm_cpu barrier --nodes=2)
@@ -151,7 +154,7 @@ no_environment() {
 # A node on which the program does not start, behind nodes on which it does: srun waits for these no longer than SLURM_WAIT.
 no_start() {
   local job state
-  in_place_of_flotilla broken << END
+  in_place_of flotilla broken << END
 [ "\$SLURMD_NODENAME" = h1 ] && exit 127
 exec "$build/flotilla" "\$@"
 END
@@ -162,23 +165,98 @@ END
   [ ! -e no_start ] || fail "a run began"
 }
 
-# The host is gone at once; Slurm notices after SlurmdTimeout.
+# A rank is killed, and srun even ends with 0: the training is launched again in the same job, without the queue.
+lost_rank() {
+  local job
+  in_place_of srun zero << END
+"$(command -v srun)" "\$@" || true
+END
+  more=(checkpoint.every=5 train.steps=20)
+  job=$(SLURM_WAIT=3 PATH=$work/zero:$PATH slurm_cpu killed --nodes=2)
+  more=()
+  follow "$job" killed 10
+  "$hosts" exec h1 pkill -9 --newest -x flotilla
+  follow "$job"
+  grep -qE "^flotilla: job $job: lost ranks? [23][-23]* on h1: Killed; exit code 0, step [0-9]+ of $work/killed\$" "$job.out" ||
+    fail "it does not say which rank was lost"
+  says "$job" "launching the training again on the same nodes, 1 of at most 3 times without progress"
+  [ "$(grep -c "^flotilla: job $job, run" "$job.out")" = 1 ] || fail "it was put back"
+  [ "$(has killed end reason)" = "done" ] || fail "ended: $(has killed end reason)"
+  [ "$(losses killed | wc -l)" = 20 ] || fail "it has $(losses killed | wc -l) steps"
+  awk '{ exit !($2 >= 5) }' <<< "$(has killed start first_step)" || fail "began at $(has killed start first_step)"
+}
+
+# A process that is killed at each start, and a mistake of the user's, end the job.
+no_progress() {
+  local job
+  in_place_of flotilla killed_at_start << END
+[ "\$1" = train ] && kill -9 \$\$
+exec "$build/flotilla" "\$@"
+END
+  job=$(PATH=$work/killed_at_start:$PATH slurm_cpu no_progress --nodes=2)
+  [[ $("$slurm" wait "$job" FAILED COMPLETED) == FAILED ]] || fail "job $job has not failed"
+  says "$job" "launched 4 times without getting beyond step 0: ends, because most_relaunches=3"
+  [ "$(grep -c ": lost ranks 0-1 on h[01]: Killed; exit code 137, step 0 of \|: lost ranks 2-3" "$job.out")" = 4 ] || fail "it was not launched 4 times"
+  more=(train.steps=-1)
+  job=$(slurm_cpu mistake --nodes=1)
+  more=()
+  [[ $("$slurm" wait "$job" FAILED COMPLETED) == FAILED ]] || fail "job $job has not failed"
+  grep -q '^flotilla: .*train.steps' "$job.out" || fail "the mistake is not named"
+  if grep -q 'launching' "$job.out"; then fail "a mistake is launched again"; fi
+}
+
+# down_after SECONDS: when Slurm notices that a host is gone.
+down_after() {
+  sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" "$SLURM_CONF"
+  "$slurm" run scontrol reconfigure
+}
+
+# A host is gone, which Slurm would notice after minutes, and so is the run on the others: these save what they hold, and the job
+# goes back into the queue.
+rescue() {
+  local job
+  in_place_of flotilla rescuing << END
+case \$1 in
+  --help) "$build/flotilla" --help | grep -v '^  rescue '; echo '  rescue  Save' ;;
+  rescue) echo "\$(hostname) \$2" >> "$work/rescued" ;;
+  *) exec "$build/flotilla" "\$@" ;;
+esac
+END
+  more=(checkpoint.every=5 train.steps=20)
+  job=$(SLURM_WAIT=3 PATH=$work/rescuing:$PATH slurm_cpu saved --nodes=2-3)
+  more=()
+  down_after 300
+  follow "$job" saved 10
+  "$hosts" crash h2
+  "$hosts" exec h1 pkill -9 --newest -x flotilla
+  touch rescued
+  until [ "$(wc -l < rescued)" = 2 ]; do follow "$job" saved 10; done
+  [ "$(sort rescued | paste -sd ' ')" = "h0 $work/saved h1 $work/saved" ] || fail "rescued: $(cat rescued)"
+  says "$job" "a node was lost: h2"
+  "$slurm" run scontrol update nodename=h2 state=down reason=lost
+  down_after 5
+  follow "$job"
+  [ "$(has saved start workers)" = "6 4" ] || fail "workers: $(has saved start workers)"
+  [ "$(losses saved | wc -l)" = 20 ] || fail "it has $(losses saved | wc -l) steps"
+}
+
+# A host is gone at once, and the job's script with it; Slurm notices after SlurmdTimeout.
 node_failure() {
   local job
   more=(checkpoint.every=5)
-  job=$(slurm_cpu lost --nodes=2-3)
+  job=$(slurm_cpu lost --nodes=1-2)
   more=()
   follow "$job" lost 20
-  "$hosts" crash h2
+  "$hosts" crash h0
   follow "$job"
   as_undisturbed "$work/lost"
-  [ "$(has lost start workers)" = "6 4" ] || fail "workers: $(has lost start workers)"
+  [ "$(has lost start workers)" = "4 2" ] || fail "workers: $(has lost start workers)"
 }
 
 mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
 "$slurm" up 3
 cases=("$@")
-[ $# -gt 0 ] || cases=(barrier preemption warnings saving array servers no_environment no_start node_failure)
+[ $# -gt 0 ] || cases=(barrier preemption warnings saving array servers no_environment no_start lost_rank no_progress rescue node_failure)
 for case in "${cases[@]}"; do
   began=$SECONDS
   "$case"

@@ -13,7 +13,7 @@ mv "$work/installed" "$tree"
 
 everything_is_there() {
   local file
-  for file in bin/flotilla lib*/libflotilla_train.a lib*/cmake/Flotilla/FlotillaConfig.cmake \
+  for file in bin/flotilla bin/flotilla_job.sh lib*/libflotilla_train.a lib*/cmake/Flotilla/FlotillaConfig.cmake \
     include/flotilla/src/run.hpp include/flotilla/models/layer.hpp share/flotilla/inputs/mnist_mlp.toml \
     share/flotilla/inputs/data/mnist/train-images-idx3-ubyte.gz share/flotilla/jobscripts/local.sh \
     share/flotilla/scripts/make_lists.sh share/flotilla/examples/custom_model/main.cpp \
@@ -27,7 +27,7 @@ everything_is_there() {
 # Debug information may name sources; what is used may not.
 nothing_names_the_build() {
   local file
-  find "$tree" -name '*.a' -o -path '*/bin/*' -type f | while read -r file; do
+  find "$tree" -name '*.a' -o -path '*/bin/flotilla' | while read -r file; do
     strip --strip-debug -o "$work/stripped-${file##*/}" "$file"
   done
   # The place that it was installed to first lies below "$work".

@@ -11,7 +11,7 @@ commands_of() {
        !inside { if (heading != "" && /^#/) here = $0 == heading; next }
        !here { next }
        rest != "" || /^\$ / ||
-       (plain && /^(export |mpirun |flotilla [a-z]|scripts\/|tests\/|python3 |sbatch |squeue |tail |qsub |first=|ARGUMENTS=|module )/) {
+       (plain && /^(export |mpirun |flotilla [a-z]|scripts\/|tests\/|python3 |sbatch |squeue |tail |qsub |first=|ARGUMENTS=|DRY_RUN=|module )/) {
          line = $0; sub(/^\$ /, "", line); sub(/  +#.*/, "", line); line = rest line; rest = ""
          if (line ~ /\\$/) { sub(/\\$/, "", line); rest = line; next }
          print line }' "$1"

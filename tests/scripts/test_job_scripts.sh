@@ -37,7 +37,7 @@ nothing_found() {
     refused "$script.sbatch" 'which deck?'
     PATH=/usr/bin:/bin refused "$script.sbatch" 'no flotilla on PATH' deck.toml
   done
-  SLURM_ARRAY_TASK_ID=0 PATH=/usr/bin:/bin refused slurm_array_sweep.sbatch 'no flotilla on PATH' train.steps "1 2" deck.toml
+  PATH=/usr/bin:/bin refused slurm_array_sweep.sbatch 'no flotilla on PATH' train.steps "1 2" deck.toml
   for script in pbs_cpu.pbs lsf_cpu.lsf; do
     refused "$script" 'which deck?'
     ARGUMENTS=deck.toml PATH=/usr/bin:/bin refused "$script" 'no flotilla on PATH'
@@ -52,9 +52,32 @@ lines_of_all() {
       expect "${script##*/}: $line" 1 "$(grep -c -m 1 "$line" "$script")"
     done
   done
-  for script in "$source"/jobscripts/*.sbatch; do
-    expect "${script##*/}: barriers that span nodes" 1 "$(grep -c '^export SLURM_PMIX_FENCE=' "$script")"
+}
+
+# DRY_RUN=1 on a login node: the command, with what the script asks for, and what follows; nothing is started or written.
+dry_runs() {
+  local script said command
+  mkdir dry
+  cd dry
+  for script in slurm_{cpu,gpu,parameter_server,array_sweep}.sbatch pbs_cpu.pbs lsf_cpu.lsf; do
+    command=("$source/jobscripts/$script")
+    case $script in
+      slurm_array*) command+=(train.epochs "1 2") ;;
+    esac
+    said=$(DRY_RUN=1 ARGUMENTS="$source/inputs/mnist_mlp.toml" bash "${command[@]}" "$source/inputs/mnist_mlp.toml" 2>&1) ||
+      expect "$script: a dry run's exit code" 0 $?
+    expect_part "$script: the dry run's limit" "$([[ $script == lsf* ]] && echo '-W 60' || echo ':00:00')" "$said"
+    expect_part "$script: the dry run's command" " flotilla train $source/inputs/mnist_mlp.toml " "$said"
+    expect_part "$script: what follows" 'process lost  launched again on the same nodes, most_relaunches=3' "$said"
   done
+  said=$(DRY_RUN=1 bash "$source/jobscripts/slurm_cpu.sbatch" "$source/inputs/mnist_mlp.toml" run.output=/a 'run.output=$HOME/b')
+  expect_part 'the run that is looked at' "run           $HOME/b, step 0 reached" "$said"
+  expect_part 'where the deck names it' 'run           runs/mnist, step 0 reached' \
+    "$(DRY_RUN=1 bash "$source/jobscripts/slurm_cpu.sbatch" "$source/inputs/mnist_mlp.toml")"
+  said=$(DRY_RUN=1 bash "$source/jobscripts/slurm_benchmark.sbatch" deck.toml)
+  expect 'a dry run of the benchmark' '1 2 3' "$(sed -n 's/.*--nodes=\([0-9]*\) .* bench step .*/\1/p' <<< "$said" | paste -sd ' ')"
+  expect 'files that dry runs have written' '' "$(ls)"
+  cd ..
 }
 
 # fake NAME: a command of the queue, from standard input.
@@ -115,6 +138,68 @@ lsf() {
   expect_part 'LSF: how mpirun is called' '--hostfile nodes -n 2 --map-by ppr:2:node:PE=2 -x PATH' "$(head -n 1 called)"
 }
 
+# event NAME: the line of metrics.jsonl; of an end by its reason.
+event() {
+  case $1 in
+    none) ;;
+    start) echo '{"event":"start","time":1}' ;;
+    *) echo "{\"event\":\"end\",\"time\":2,\"reason\":\"${1//_/ }\",\"step\":3}" ;;
+  esac
+}
+
+# Launchers end with 0 in runs that have lost a node, and with 137 though all was saved: the run's own end counts.
+judges_by_the_end() {
+  local code before after expected
+  # shellcheck source=jobscripts/flotilla_job.sh
+  . flotilla_job.sh
+  while read -r code before after expected; do
+    expect "launcher $code, last event $after after $before" "$expected" "$(judged "$code" "$(event "$before")" "$(event "$after")")"
+  done << 'END'
+0 start start 1
+0 none start 1
+0 stopped stopped 1
+0 start done 0
+0 start target_reached 0
+0 none none 0
+0 start stopped 75
+137 start stopped 75
+137 start time_limit 75
+137 start diverged 2
+137 start done 0
+137 stopped stopped 137
+137 none start 137
+3 start start 3
+75 start start 75
+2 start done 2
+END
+}
+
+# A rank is killed: launched again in the same job. A mistake of the user's is not.
+lost_rank() {
+  local said code=0
+  : > called
+  fake flotilla << END
+if [[ \$1 == train && \${OMPI_COMM_WORLD_RANK:-} == 1 && ! -e $work/killed ]]; then
+  touch $work/killed
+  (until grep -q '"step":5,' $work/again/metrics.jsonl; do sleep 0.1; done; kill -9 \$\$) 2> /dev/null &
+fi
+exec "$build/flotilla" "\$@"
+END
+  said=$(ARGUMENTS="$arguments run.output=again checkpoint.every=4" LSB_JOBID=9 LSB_DJOB_HOSTFILE=nodes \
+    bash "$source/jobscripts/lsf_cpu.lsf" 2>&1) || code=$?
+  rm bin/flotilla
+  expect 'a killed rank: exit code' 0 "$code"
+  expect 'a killed rank: launches' 2 "$(wc -l < called)"
+  expect_part 'a killed rank: which' "flotilla: job 9: lost rank 1 on $(hostname): exited on signal 9 (Killed)" "$said"
+  expect_part 'a killed rank: what follows' 'launching the training again on the same nodes, 1 of at most 3 times' "$said"
+  expect 'a killed rank: it ends' 'done' "$(reasons again)"
+  : > called
+  code=0
+  said=$(ARGUMENTS="$arguments run.output=mistaken train.steps=-1" PBS_JOBID=9 PBS_O_WORKDIR=$work PBS_NODEFILE=nodes \
+    bash "$source/jobscripts/pbs_cpu.pbs" 2>&1) || code=$?
+  expect 'a mistake: exit code and launches' '2 1' "$code $(wc -l < called)"
+}
+
 # The commands of docs/cluster.md, as a user types them: qsub and bsub run the script at once.
 page() {
   local queue commands
@@ -151,8 +236,11 @@ END
 
 nothing_found
 lines_of_all
+dry_runs
 pbs
 lsf
+(judges_by_the_end; exit "$failures") || failures=$((failures + 1))
+lost_rank
 page
 if ((failures > 0)); then
   tail -n 40 pbs.out lsf.out
