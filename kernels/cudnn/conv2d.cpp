@@ -77,11 +77,11 @@ Values CudaConv2d::half_weight(Storage& storage) const {
 void CudaConv2d::take_gradient(DeviceSpan<float> weight) {
   const CastSpec how{.add = spec_.accumulate};
   if (channels_ == spec_.input[1]) {
-    scope_->loops().cast(half_weight(gradient_), values_of(weight), how);
+    scope_->passes().cast(half_weight(gradient_), values_of(weight), how);
   } else {
     const RowsSpec rows = channels_of_weight();
-    scope_->loops().cast_rows({.rows = rows.rows, .from = rows.to, .to = rows.from}, half_weight(gradient_),
-                              values_of(weight), how);
+    scope_->passes().cast_rows({.rows = rows.rows, .from = rows.to, .to = rows.from}, half_weight(gradient_),
+                               values_of(weight), how);
   }
 }
 
@@ -102,7 +102,7 @@ const void* CudaConv2d::operand(const Tensor& x) {
   require(x.layout() == nullptr, "a batch of ", x.shape().text(), " must have the layout of batch_layout()");
   if (input_.size() == 0) input_ = scope_->memory().allocate(floats_of(input().size(), scope_->precision()));
   const Values made{input_.span().address(), input().size(), scope_->precision()};
-  scope_->loops().to_nhwc(spec_.input, channels_, values_of(x, scope_->precision()), made);
+  scope_->passes().to_nhwc(spec_.input, channels_, values_of(x, scope_->precision()), made);
   return made.address;
 }
 
@@ -113,12 +113,12 @@ void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
   if (channels_ != spec_.input[1]) {
     const GivenValues halves{operand_of(w.weight, w.half_weight, scope_->precision()), weight_size(),
                              scope_->precision()};
-    scope_->loops().cast_rows(channels_of_weight(), halves, half_weight(weight_), {});
+    scope_->passes().cast_rows(channels_of_weight(), halves, half_weight(weight_), {});
   }
   scope_->hand_out<&CudaConv2d::convolve>(*this, operand(x), operand(w), y.span().address());
   if (spec_.bias)
-    scope_->loops().bias_activation(Activation::identity, spec_.out_channels, w.bias,
-                                    values_of(y, scope_->precision()));
+    scope_->passes().bias_activation(Activation::identity, spec_.out_channels, w.bias,
+                                     values_of(y, scope_->precision()));
 }
 
 void CudaConv2d::convolve(const void* x, const void* weight, void* y) {
@@ -158,8 +158,8 @@ void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients d
   if (!spec_.bias) return;
   // identity: dy stays as it is
   const Values values{const_cast<StorageWord*>(dy.span().address()), dy.shape().size(), scope_->precision()};
-  scope_->loops().bias_activation_backward(Activation::identity, spec_.out_channels, {}, values, dw.bias,
-                                           spec_.accumulate);
+  scope_->passes().bias_activation_backward(Activation::identity, spec_.out_channels, {}, values, dw.bias,
+                                            spec_.accumulate);
 }
 
 void CudaConv2d::convolve_for_weight(const void* x, const void* dy, bool adds, void* dw) {

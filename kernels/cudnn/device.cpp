@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cudnn/device.hpp"
 
+#include "kernels/cudnn/conv2d.hpp"
 #include "kernels/cudnn/copy_lane.hpp"
-#include "kernels/cudnn/images.hpp"
-#include "kernels/cudnn/layers.hpp"
-#include "kernels/cudnn/loop_plans.hpp"
+#include "kernels/cudnn/linear.hpp"
 #include "kernels/cudnn/scope.hpp"
 #include "kernels/cudnn/tensors.hpp"
 #include "kernels/error.hpp"
@@ -69,6 +68,22 @@ class CudaQueue : public DeviceQueue {
   int ordinal_;
 };
 
+/// cuBLAS' products and cuDNN's convolutions.
+class CudaProducts : public ProductLayers {
+ public:
+  explicit CudaProducts(std::shared_ptr<CudaScope> scope) : scope_(std::move(scope)), choice_(scope_) {}
+  std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
+    return std::make_unique<CudaLinear>(scope_, spec);
+  }
+  std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override {
+    return std::make_unique<CudaConv2d>(scope_, choice_, spec);
+  }
+
+ private:
+  std::shared_ptr<CudaScope> scope_;
+  AlgorithmChoice choice_;
+};
+
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(const DeviceSpec& spec)
@@ -85,24 +100,23 @@ class CudaDevice : public Device {
   DeviceMemory& memory() override { return memory_; }
   DeviceQueue& queue() override { return queue_; }
   Tensors& tensors() override { return tensors_; }
-  ImageOperations& images() override { return images_; }
-  Layers& layers() override { return layers_; }
+  ImageOperations& images() override { return *images_; }
+  Layers& layers() override { return *layers_; }
   FlatMath& flat() override { return scope_->loops().flat(); }
   FlatUpdates& updates() override { return scope_->loops().updates(); }
   std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& spec) override {
-    return make_overflow_guard(context(), spec);
+    return scope_->loops().overflow_guard(memory_, spec);
   }
 
  private:
-  LoopsContext context() { return {memory_, scope_->loops(), info_.precision}; }
-
   std::shared_ptr<CudaScope> scope_;  // with the plans
   DeviceInfo info_;
   CudaQueue queue_;
   CudaDeviceMemory memory_{*scope_};
-  LoopsImages images_{context(), queue_};
-  CudaLayers layers_{context(), scope_};
-  CudaTensors tensors_{context(), images_, scope_};
+  CudaProducts products_{scope_};
+  std::unique_ptr<ImageOperations> images_ = scope_->loops().images(memory_, info_.precision, queue_);
+  std::unique_ptr<Layers> layers_ = scope_->loops().layers(memory_, info_.precision, products_);
+  CudaTensors tensors_{memory_, *images_, scope_};
 };
 
 }  // namespace

@@ -59,14 +59,14 @@ void CudaLinear::forward(const Tensor& x, Weights w, Tensor& y) {
   const DeviceSpan<const float> bias = fused ? DeviceSpan<const float>() : w.bias;
   const bool activated = spec_.activation == Activation::identity || (fused && rides_along(spec_));
   if (!bias.empty() || !activated)
-    scope_->loops().bias_activation(spec_.activation, spec_.out, bias, values_of(y, scope_->precision()));
+    scope_->passes().bias_activation(spec_.activation, spec_.out, bias, values_of(y, scope_->precision()));
 }
 
 void CudaLinear::backward(const Tensor& x, const Tensor& y, Weights w, Tensor& dy, Gradients dw, Tensor* dx) {
   check_backward(spec_, weight_size(), x, y, w, dy, dw, dx);
   if (spec_.bias || spec_.activation != Activation::identity) {
-    scope_->loops().bias_activation_backward(spec_.activation, spec_.out, values_of(y, scope_->precision()),
-                                             values_of(dy, scope_->precision()), dw.bias, spec_.accumulate);
+    scope_->passes().bias_activation_backward(spec_.activation, spec_.out, values_of(y, scope_->precision()),
+                                              values_of(dy, scope_->precision()), dw.bias, spec_.accumulate);
   }
   weight_gradient_.run(x.span().address(), dy.span().address(), spec_.accumulate ? 1.0F : 0.0F,
                        dw.weight.address());

@@ -29,6 +29,7 @@ class CudaScope {
   cudnnHandle_t cudnn() const { return cudnn_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
   DeviceLoops& loops() const { return *loops_; }
+  ValuePasses& passes() const { return loops_->passes(); }
   /// Calls plan.method(arguments…), now or when the collected work is submitted. The plan has a
   /// GraphReleaseGuard.
   template <auto method, class Plan, class... Arguments>

@@ -9,29 +9,29 @@
 
 namespace flotilla {
 
-CudaTensors::CudaTensors(const LoopsContext& context, ImageOperations& images,
+CudaTensors::CudaTensors(const DeviceMemory& memory, ImageOperations& images,
                          std::shared_ptr<CudaScope> scope)
-    : context_(context), images_(images), scope_(std::move(scope)) {}
+    : memory_(memory), images_(images), scope_(std::move(scope)) {}
 
 Tensor CudaTensors::zeros(const Shape& shape) {
-  return {shape, context_.memory.allocate(floats_of(shape))};
+  return {shape, memory_.allocate(floats_of(shape))};
 }
 
 std::size_t CudaTensors::floats_of(const Shape& shape) const {
-  return flotilla::floats_of(shape.size(), context_.precision);
+  return flotilla::floats_of(shape.size(), scope_->precision());
 }
 
 DeviceSpan<const float> CudaTensors::floats(const Tensor& x) {
-  if (!is_half(context_.precision)) return float_values(x);
+  if (!is_half(scope_->precision())) return float_values(x);
   const auto size = static_cast<std::size_t>(x.shape().size());
-  if (floats_.size() < size) floats_ = context_.memory.allocate(size);
+  if (floats_.size() < size) floats_ = memory_.allocate(size);
   const DeviceSpan<float> to = floats_.span().subspan(0, size);
-  context_.loops.cast(values_of(x, context_.precision), values_of(to), {});
+  scope_->passes().cast(values_of(x, scope_->precision()), values_of(to), {});
   return to;
 }
 
 void CudaTensors::download(const Tensor& from, std::span<float> host) {
-  context_.memory.download(floats(from), host);
+  memory_.download(floats(from), host);
 }
 
 /// For a batch, images in NHWC. A tensor that this has made before is taken again.
@@ -39,9 +39,9 @@ void CudaTensors::make_room(Tensor& to) {
   const Shape shape = to.shape();
   if (const auto* const filled = dynamic_cast<const FilledLayout*>(to.layout())) {
     const std::int64_t channels = filled->channels();
-    const std::size_t floats = flotilla::floats_of(shape.size() / shape[1] * channels, context_.precision);
+    const std::size_t floats = flotilla::floats_of(shape.size() / shape[1] * channels, scope_->precision());
     if (to.span().size() != floats)
-      to = {shape, context_.memory.allocate(floats), std::make_shared<FilledLayout>(channels)};
+      to = {shape, memory_.allocate(floats), std::make_shared<FilledLayout>(channels)};
     return;
   }
   const bool image = shape.rank() == 4;
@@ -50,13 +50,13 @@ void CudaTensors::make_room(Tensor& to) {
 }
 
 void CudaTensors::round(DeviceSpan<const float> from, HalfSpan to) {
-  require(is_half(context_.precision), "a GPU that computes in float32 reads no halves");
-  context_.loops.cast(values_of(from),
-                      {to.address(), static_cast<std::int64_t>(to.size()), context_.precision}, {});
+  require(is_half(scope_->precision()), "a GPU that computes in float32 reads no halves");
+  scope_->passes().cast(values_of(from),
+                        {to.address(), static_cast<std::int64_t>(to.size()), scope_->precision()}, {});
 }
 
 bool CudaTensors::all_finite(const Tensor& x) {
-  return context_.loops.flat().all_finite(floats(x));
+  return scope_->loops().flat().all_finite(floats(x));
 }
 
 void CudaTensors::stage(const HostBatch& batch, Tensor& to) {
@@ -71,9 +71,9 @@ void CudaTensors::stage_values(std::span<float> host, Tensor& to) {
   make_room(to);
   const GivenValues batch = values_of(scope_->uploads().batch<float>(host));
   if (shape.rank() == 4) {
-    context_.loops.to_nhwc(shape, stored_channels(to), batch, stored_values(to, context_.precision));
+    scope_->passes().to_nhwc(shape, stored_channels(to), batch, stored_values(to, scope_->precision()));
   } else {
-    context_.loops.cast(batch, values_of(to, context_.precision), {});
+    scope_->passes().cast(batch, values_of(to, scope_->precision()), {});
   }
 }
 
@@ -82,20 +82,20 @@ void CudaTensors::stage_bytes(const ByteImages& host, Tensor& to) {
   make_room(to);
   const DeviceSpan<const std::uint8_t> bytes = scope_->uploads().batch(host.pixels);
   if (to.shape().rank() == 4) {
-    context_.loops.from_bytes(host.shape, stored_channels(to), bytes, host.scaling,
-                              stored_values(to, context_.precision));
+    scope_->passes().from_bytes(host.shape, stored_channels(to), bytes, host.scaling,
+                                stored_values(to, scope_->precision()));
     return;
   }
   const std::int64_t channels = host.shape[1];
-  const Values values = values_of(to, context_.precision);
+  const Values values = values_of(to, scope_->precision());
   if (channels == 1) {  // Rows are NHWC then.
-    context_.loops.from_bytes(host.shape, channels, bytes, host.scaling, values);
+    scope_->passes().from_bytes(host.shape, channels, bytes, host.scaling, values);
     return;
   }
-  if (pixels_.size() < floats_of(host.shape)) pixels_ = context_.memory.allocate(floats_of(host.shape));
-  const Values nhwc{pixels_.span().address(), host.shape.size(), context_.precision};
-  context_.loops.from_bytes(host.shape, channels, bytes, host.scaling, nhwc);
-  context_.loops.from_nhwc(host.shape, channels, nhwc, values);
+  if (pixels_.size() < floats_of(host.shape)) pixels_ = memory_.allocate(floats_of(host.shape));
+  const Values nhwc{pixels_.span().address(), host.shape.size(), scope_->precision()};
+  scope_->passes().from_bytes(host.shape, channels, bytes, host.scaling, nhwc);
+  scope_->passes().from_nhwc(host.shape, channels, nhwc, values);
 }
 
 }  // namespace flotilla

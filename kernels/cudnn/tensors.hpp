@@ -12,8 +12,8 @@ namespace flotilla {
 /// Plain tensors of a GPU. Batches of images become NHWC.
 class CudaTensors : public Tensors {
  public:
-  /// `images` makes the tensors of images, and `context` is of the same device; all must outlive it.
-  CudaTensors(const LoopsContext& context, ImageOperations& images, std::shared_ptr<CudaScope> scope);
+  /// `images` makes the tensors of images. It and `memory` are of the scope's device, and must outlive this.
+  CudaTensors(const DeviceMemory& memory, ImageOperations& images, std::shared_ptr<CudaScope> scope);
   Tensor zeros(const Shape& shape) override;
   std::size_t floats_of(const Shape& shape) const override;
   void download(const Tensor& from, std::span<float> host) override;
@@ -28,7 +28,7 @@ class CudaTensors : public Tensors {
   DeviceSpan<const float> floats(const Tensor& x);
   void make_room(Tensor& to);
 
-  LoopsContext context_;
+  const DeviceMemory& memory_;
   ImageOperations& images_;
   std::shared_ptr<CudaScope> scope_;
   Storage floats_;  // of the last half tensor that was asked for as floats

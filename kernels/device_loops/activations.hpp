@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "kernels/device_loops/column_sums.hpp"
-#include "kernels/layers/linear.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
+#include "kernels/image_checks.hpp"
 
-/// Biases, activations and their gradients, on rows of channels.
+/// Activations by themselves, and with biases on rows of channels.
 namespace flotilla::loops {
 
 struct DeviceMath {
@@ -41,14 +42,6 @@ struct BiasActivation {
   }
   friend bool operator==(const BiasActivation&, const BiasActivation&) = default;
 };
-
-template <class Space, class T>
-void bias_activation(const Space& space, std::int64_t rows, std::int64_t channels, Activation f,
-                     const float* bias, T* x) {
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    map_tiles(space, "bias and activation", rows, channels / V, BiasActivation<T, V>{f, bias, x});
-  });
-}
 
 /// dy ← dy · f'(y), and its sums.
 template <class T, int V>
@@ -97,16 +90,6 @@ struct StoreBiasGradient {
   friend bool operator==(const StoreBiasGradient&, const StoreBiasGradient&) = default;
 };
 
-/// `db` may be null.
-template <class Space, class T>
-void bias_activation_backward(const Space& space, std::int64_t rows, std::int64_t channels, Activation f,
-                              const T* y, T* dy, float* partials, const StoreBiasGradient& result) {
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    sum_columns<V>(space, "activation gradient", tiles, ActivationGradient<T, V>{f, y, dy}, partials, result);
-  });
-}
-
 template <class T>
 struct Activate {
   Activation f = Activation::identity;
@@ -139,52 +122,25 @@ struct ActivateBackward {
   friend bool operator==(const ActivateBackward&, const ActivateBackward&) = default;
 };
 
-template <class T>
-struct AddRelu {
-  const T* a = nullptr;
-  const T* b = nullptr;
-  T* y = nullptr;
-  template <int V>
-  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
-    Floats<V> sums = load_floats<V>(a, first);
-    const Floats<V> more = load_floats<V>(b, first);
-    for (int v = 0; v < V; ++v) {
-      const float sum = sums[v] + more[v];
-      sums[v] = sum < 0.0F ? 0.0F : sum;  // NaN stays NaN
-    }
-    store<V>(sums, y, first);
+template <class Space, class T>
+class ElementwisePlan : public Elementwise {
+ public:
+  ElementwisePlan(const PlanScope<Space>& scope, const ElementwiseSpec& spec) : scope_(scope), spec_(spec) {}
+  void forward(const Tensor& x, Tensor& y) override {
+    check_elementwise(spec_, {&x, &y});
+    for_each_pack<full_pack<T>>(scope_.space, "activation", spec_.input.size(),
+                                Activate<T>{spec_.function, elements<T>(x), elements<T>(y)});
   }
-  friend bool operator==(const AddRelu&, const AddRelu&) = default;
-};
+  void backward(const Tensor& x, const Tensor& y, const Tensor& dy, Tensor& dx) override {
+    check_elementwise(spec_, {&x, &y, &dy, &dx});
+    for_each_pack<full_pack<T>>(scope_.space, "activation backward", spec_.input.size(),
+                                ActivateBackward<T>{spec_.function, elements<T>(x), elements<T>(y),
+                                                    elements<T>(dy), elements<T>(dx)});
+  }
 
-template <class T>
-struct AddReluBackward {
-  const T* y = nullptr;
-  const T* dy = nullptr;
-  T* dx = nullptr;
-  template <int V>
-  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
-    Floats<V> gradient = load_floats<V>(dy, first);
-    const Floats<V> values = load_floats<V>(y, first);
-    for (int v = 0; v < V; ++v) gradient[v] = values[v] > 0.0F ? gradient[v] : 0.0F;
-    store<V>(gradient, dx, first);
-  }
-  friend bool operator==(const AddReluBackward&, const AddReluBackward&) = default;
-};
-
-/// flag[0] ← 1 where a value is NaN or infinite: many lanes may write the same.
-template <class T>
-struct FlagNotFinite {
-  const T* x = nullptr;
-  float* flag = nullptr;
-  template <int V>
-  KOKKOS_INLINE_FUNCTION void operator()(Width<V>, std::int64_t first) const {
-    const Floats<V> values = load_floats<V>(x, first);
-    float sum = 0.0F;
-    for (int v = 0; v < V; ++v) sum += values[v] * 0.0F;  // NaN of NaN and the infinities
-    if (sum != 0.0F) flag[0] = 1.0F;
-  }
-  friend bool operator==(const FlagNotFinite&, const FlagNotFinite&) = default;
+ private:
+  PlanScope<Space> scope_;
+  ElementwiseSpec spec_;
 };
 
 }  // namespace flotilla::loops

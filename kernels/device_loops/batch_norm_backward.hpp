@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/device_loops/batch_norm_forward.hpp"
-#include "kernels/device_loops/device_loops.hpp"
 
 /// Batch norm backward (formulas: kernels/layers/batch_norm.hpp). Values read and written per value: the sums
 /// 2 read (with add_relu 2, or 3 with a second gradient, and 1 written), the data 2 read and 1 written:
@@ -93,20 +92,6 @@ void with_after(AfterNorm after, const Body& body) {
   }
 }
 
-template <class Space, class T>
-void norm_backward_sums(const Space& space, std::int64_t rows, std::int64_t channels, const NormGradients& in,
-                        const NormChannels& of, AfterNorm after, T* dresidual, float* partials,
-                        const StoreNormSums& result) {
-  const auto at = [](const GivenValues& values) { return static_cast<const T*>(values.address); };
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    with_after(after, [&]<AfterNorm A>(Then<A>) {
-      const NormGradientSums<T, V, A> term{at(in.x), in.positive, at(in.dy), at(in.more_dy), of, dresidual};
-      sum_columns<V>(space, "norm gradients", tiles, term, partials, result);
-    });
-  });
-}
-
 /// dx = factor · (dz − constant − (x − mean) · steepness): constant = Σ dz / count, steepness = Σ dz x̂ /
 /// count / √(variance + ε).
 template <class T, int V>
@@ -152,16 +137,5 @@ struct NormBackwardData {
   }
   friend bool operator==(const NormBackwardData&, const NormBackwardData&) = default;
 };
-
-template <class Space, class T>
-void norm_backward_data(const Space& space, std::int64_t rows, std::int64_t channels, const T* x, const T* dy,
-                        const NormChannels& of, const GivenStatistics& sums, double count, bool relu, T* dx) {
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    map_tiles(space, "norm backward", rows, channels / V,
-              NormBackwardData<T, V>{x, dy, of, sums.first.address(), sums.second.address(),
-                                     static_cast<float>(1.0 / count), relu, dx},
-              RowOrder::backwards);
-  });
-}
 
 }  // namespace flotilla::loops

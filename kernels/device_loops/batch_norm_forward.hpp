@@ -117,26 +117,12 @@ struct JoinStatistics {
   friend bool operator==(const JoinStatistics&, const JoinStatistics&) = default;
 };
 
-/// `result`: addresses and rates; the rest is filled in.
-template <class Space, class T>
-void norm_statistics(const Space& space, std::int64_t rows, std::int64_t channels, const T* x,
-                     float* partials, JoinStatistics result) {
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    const Tiles tiles = tiles_of(rows, channels / V, sum_teams);
-    result.origin = partials;
-    result.row_blocks = tiles.row_blocks;
-    result.full_count = static_cast<double>(tiles.block_rows);
-    result.last_count = static_cast<double>(rows - (tiles.row_blocks - 1) * tiles.block_rows);
-    result.share = 1.0 / static_cast<double>(rows);
-    sum_columns<V>(space, "norm statistics", tiles, PivotSums<T, V>{x}, partials, result);
-  });
-}
-
 /// The outputs of a normalisation.
 template <class T>
 struct Normalised {
   T* y = nullptr;
-  std::uint8_t* positive = nullptr;  ///< One byte per pack, as NormLoops::normalise; or null.
+  std::uint8_t* positive =
+      nullptr;  ///< One byte per pack: bit v says whether value v of it is above zero; or null.
   friend bool operator==(const Normalised&, const Normalised&) = default;
 };
 
@@ -187,14 +173,5 @@ struct Normalise {
   }
   friend bool operator==(const Normalise&, const Normalise&) = default;
 };
-
-template <class Space, class T>
-void normalise(const Space& space, std::int64_t rows, std::int64_t channels, const T* x, const T* residual,
-               const NormChannels& of, bool relu, const Normalised<T>& to) {
-  with_width<full_pack<T>>(channels, [&]<int V>(Width<V>) {
-    map_tiles(space, "normalise", rows, channels / V, Normalise<T, V>{x, residual, of, relu, to},
-              RowOrder::backwards);
-  });
-}
 
 }  // namespace flotilla::loops

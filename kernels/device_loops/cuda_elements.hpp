@@ -11,6 +11,7 @@
 namespace flotilla::loops {
 
 struct CudaFloat16 {
+  static constexpr Precision precision = Precision::float16;
   std::uint16_t bits;
   KOKKOS_INLINE_FUNCTION static CudaFloat16 of(float value) {
     return {__half_as_ushort(__float2half_rn(value))};
@@ -19,6 +20,7 @@ struct CudaFloat16 {
 };
 
 struct CudaBfloat16 {
+  static constexpr Precision precision = Precision::bfloat16;
   std::uint16_t bits;
   KOKKOS_INLINE_FUNCTION static CudaBfloat16 of(float value) {
     return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};

@@ -201,7 +201,7 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
         numbers.correction1 = functor.moments.correction1;
         numbers.correction2 = functor.moments.correction2;
       }
-      in.numbers = Queue<Space>::place_of(space_, numbers);
+      in.numbers = Queue<Space>::late_number(space_, numbers);
     }
     if (in.numbers == nullptr) return in;
     in.learning_rate = 0.0F;

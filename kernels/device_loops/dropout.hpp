@@ -4,8 +4,9 @@
 #include <cstdint>
 
 #include "kernels/device_loops/launch.hpp"
-#include "kernels/device_scalar.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
 #include "kernels/dropout_mask.hpp"
+#include "kernels/image_checks.hpp"
 
 namespace flotilla::loops {
 
@@ -34,11 +35,24 @@ struct DropValues {
 };
 
 template <class Space, class T>
-void dropout(const Space& space, const DropoutSpec& spec, DeviceScalar<std::uint64_t> step, const T* from,
-             T* to) {
-  for_each_pack<4>(
-      space, "dropout", spec.input.size(),
-      DropValues<T>{spec, step, dropout_threshold(spec), 1.0F / (1.0F - spec.probability), from, to});
-}
+class DropoutPlan : public Dropout {
+ public:
+  DropoutPlan(const PlanScope<Space>& scope, const DropoutSpec& spec) : scope_(scope), spec_(spec) {
+    check_spec(spec);
+  }
+  void forward(std::uint64_t step, const Tensor& x, Tensor& y) override { mask(step, x, y); }
+  void backward(std::uint64_t step, const Tensor& dy, Tensor& dx) override { mask(step, dy, dx); }
+
+ private:
+  void mask(std::uint64_t step, const Tensor& from, Tensor& to) {
+    check_dropout(spec_, step, from, to);
+    for_each_pack<4>(scope_.space, "dropout", spec_.input.size(),
+                     DropValues<T>{spec_, late(scope_.space, step), dropout_threshold(spec_),
+                                   1.0F / (1.0F - spec_.probability), elements<T>(from), elements<T>(to)});
+  }
+
+  PlanScope<Space> scope_;
+  DropoutSpec spec_;
+};
 
 }  // namespace flotilla::loops

@@ -13,18 +13,21 @@
 namespace flotilla::loops {
 
 struct Float32 {
+  static constexpr Precision precision = Precision::float32;
   float bits;
   KOKKOS_INLINE_FUNCTION static Float32 of(float value) { return {value}; }
   KOKKOS_INLINE_FUNCTION float value() const { return bits; }
 };
 
 struct PortableFloat16 {
+  static constexpr Precision precision = Precision::float16;
   std::uint16_t bits;
   KOKKOS_INLINE_FUNCTION static PortableFloat16 of(float value) { return {half::float16_of(value)}; }
   KOKKOS_INLINE_FUNCTION float value() const { return half::float_of_float16(bits); }
 };
 
 struct PortableBfloat16 {
+  static constexpr Precision precision = Precision::bfloat16;
   std::uint16_t bits;
   KOKKOS_INLINE_FUNCTION static PortableBfloat16 of(float value) { return {half::bfloat16_of(value)}; }
   KOKKOS_INLINE_FUNCTION float value() const { return half::float_of_bfloat16(bits); }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/device_loops/launch.hpp"
-#include "kernels/device_loops/scratch.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
 #include "kernels/flat/chunks.hpp"
 
 namespace flotilla::loops {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/device_loops/packs.hpp"
+#include "kernels/device_scalar.hpp"
 #include "kernels/error.hpp"
 
 /// The ways to start a kernel. What is launched, a functor and Kokkos' own numbers, stays below 512 bytes:
@@ -32,7 +33,7 @@ struct Queue {
   /// The device's copy of a number for kernels that are started later and again, with other numbers. Null:
   /// kernels start at once.
   template <class T>
-  static const T* place_of(const Space& /*space*/, const T& /*number*/) {
+  static const T* late_number(const Space& /*space*/, const T& /*number*/) {
     return nullptr;
   }
   /// Copies to the device. `from` must not change until wait().
@@ -47,6 +48,18 @@ struct Queue {
   }
   static void wait(const Space& space) { space.fence(); }
 };
+
+/// A number for the kernel started next. A queue that starts it later keeps the number on the device. To be
+/// called when scratch is there: making that submits the queue.
+template <class Space, class T>
+DeviceScalar<T> late(const Space& space, T number) {
+  const T* const place = Queue<Space>::late_number(space, number);
+  return place == nullptr ? DeviceScalar<T>(number) : DeviceScalar<T>(place);
+}
+template <class Space, class T>
+DeviceScalar<T> late(const Space& space, DeviceScalar<T> number) {
+  return number.is_known() ? late(space, number.get()) : number;
+}
 
 /// Default number of lanes in a team.
 inline constexpr int team_lanes = 256;

@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "kernels/device_loops/column_sums.hpp"
-#include "kernels/layers/layer_norm.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
+#include "kernels/plan_checks.hpp"
 
 /// Layer norm (formulas: kernels/layers/layer_norm.hpp): a team per row, and sums over rows for the gradients
 /// of scale and shift.
@@ -55,14 +56,6 @@ struct NormaliseRow {
   }
   friend bool operator==(const NormaliseRow&, const NormaliseRow&) = default;
 };
-
-template <class Space, class T>
-void layer_norm(const Space& space, const LayerNormSpec& spec, const T* x, const ScaleShift& w,
-                float* moments, T* y) {
-  using Row = NormaliseRow<Space, T>;
-  for_each_team(space, "layer norm", spec.rows, team_lanes, Row::scratch_bytes,
-                Row{spec.columns, spec.epsilon, x, w.first.address(), w.second.address(), moments, y});
-}
 
 /// Sums of dy · x̂ and dy.
 template <class T, int V>
@@ -150,19 +143,45 @@ struct DifferentiateRow {
   friend bool operator==(const DifferentiateRow&, const DifferentiateRow&) = default;
 };
 
-/// `dx` may be dy: the gradients of scale and shift are summed first.
 template <class Space, class T>
-void layer_norm_backward(const Space& space, const LayerNormSpec& spec, const T* x, const float* scale,
-                         const float* moments, const T* dy, float* partials,
-                         const StoreLayerNormGradients& result, T* dx) {
-  with_width<full_pack<T>>(spec.columns, [&]<int V>(Width<V>) {
-    const Tiles tiles = tiles_of(spec.rows, spec.columns / V, sum_teams);
-    sum_columns<V>(space, "layer norm gradients", tiles, LayerNormSums<T, V>{x, dy, moments}, partials,
-                   result);
-  });
-  using Row = DifferentiateRow<Space, T>;
-  for_each_team(space, "layer norm backward", spec.rows, team_lanes, Row::scratch_bytes,
-                Row{spec.columns, x, scale, moments, dy, dx});
-}
+class LayerNormPlan : public LayerNorm {
+ public:
+  LayerNormPlan(const PlanScope<Space>& scope, const LayerNormSpec& spec) : scope_(scope), spec_(spec) {
+    check_spec(spec);
+    moments_ = scope.memory.allocate(2 * static_cast<std::size_t>(spec.rows));
+  }
+
+  void forward(const Tensor& x, ScaleShift w, Tensor& y) override {
+    check_layer_norm(spec_, {&x, &y}, w);
+    using Row = NormaliseRow<Space, T>;
+    for_each_team(scope_.space, "layer norm", spec_.rows, team_lanes, Row::scratch_bytes,
+                  Row{spec_.columns, spec_.epsilon, elements<T>(x), w.first.address(), w.second.address(),
+                      moments_.span().address(), elements<T>(y)});
+  }
+  /// The gradients of scale and shift are summed first: dx may be dy.
+  void backward(const Tensor& x, ScaleShift w, const Tensor& dy, ScaleShiftGradients gradients,
+                Tensor& dx) override {
+    check_layer_norm(spec_, {&x, &dy, &dx}, w);
+    check_layer_norm(spec_, {}, gradients);
+    const float* const moments = moments_.span().address();
+    with_width<full_pack<T>>(spec_.columns, [&]<int V>(Width<V>) {
+      const Tiles tiles = tiles_of(spec_.rows, spec_.columns / V, sum_teams);
+      sum_columns<V>(
+          scope_.space, "layer norm gradients", tiles,
+          LayerNormSums<T, V>{elements<T>(x), elements<T>(dy), moments},
+          scope_.scratch.floats(partial_floats(tiles, spec_.columns)),
+          StoreLayerNormGradients{gradients.first.address(), gradients.second.address(), spec_.accumulate});
+    });
+    using Row = DifferentiateRow<Space, T>;
+    for_each_team(
+        scope_.space, "layer norm backward", spec_.rows, team_lanes, Row::scratch_bytes,
+        Row{spec_.columns, elements<T>(x), w.first.address(), moments, elements<T>(dy), elements<T>(dx)});
+  }
+
+ private:
+  PlanScope<Space> scope_;
+  LayerNormSpec spec_;
+  Storage moments_;  // (rows, 2): mean, 1 / √(variance + ε)
+};
 
 }  // namespace flotilla::loops

@@ -15,6 +15,7 @@ const FilledLayout* filled_layout(const Tensor& tensor) {
 void check_storage(const Tensor& tensor, std::int64_t size, Precision precision) {
   require(tensor.span().size() >= floats_of(size, precision), "a tensor of ", tensor.shape().text(), " in ",
           tensor.span().size(), " floats of storage is too small");
+  check_address("a tensor", {tensor.span().address(), size, precision});
 }
 
 void check_values(const Tensor& tensor, Precision precision) {
@@ -47,11 +48,6 @@ std::size_t floats_of(std::int64_t size, Precision precision) {
   return is_half(precision) ? (values + 1) / 2 : values;
 }
 
-std::int64_t norm_mask_bytes(const BatchNormSpec& spec, Precision precision) {
-  const std::int64_t pack = is_half(precision) ? 8 : 4;  // as full_pack
-  return spec.input[1] % pack == 0 ? spec.input.size() / pack : spec.input.size();
-}
-
 Values values_of(Tensor& tensor, Precision precision) {
   check_values(tensor, precision);
   return {tensor.span().address(), tensor.shape().size(), precision};
@@ -75,6 +71,38 @@ void check_shape(const char* name, const Tensor& tensor, const Shape& shape) {
 void check_nhwc(const char* name, const Tensor& tensor, const Shape& shape) {
   check_shape(name, tensor, shape);
   require(is_nhwc(tensor), name, " must be an image tensor (NHWC), not a plain one");
+}
+
+void check_address(const char* name, const GivenValues& values) {
+  require(values.size == 0 || values.address != nullptr, name, " must be there");
+  require(reinterpret_cast<std::uintptr_t>(values.address) % 16 == 0, name, " must start on 16 bytes");
+}
+
+void check_size(const char* name, const GivenValues& values, std::int64_t size) {
+  require(values.size == size, name, " must hold ", size, " values, has ", values.size);
+  check_address(name, values);
+}
+
+void check_like(const char* name, const GivenValues& values, const GivenValues& other) {
+  check_size(name, values, other.size);
+  require(values.precision == other.precision, name, " must have the precision of the other values");
+}
+
+void check_images(const Shape& shape, std::int64_t channels) {
+  require(shape.rank() == 4 && shape.size() > 0 && channels >= shape[1], "images of ", shape.text(), " with ",
+          channels, " channels cannot be laid out");
+}
+
+std::int64_t rows_of(const char* name, const GivenValues& values, std::int64_t channels) {
+  require(channels > 0 && values.size > 0 && values.size % channels == 0, name, " must be rows of ", channels,
+          " values, has ", values.size);
+  check_address(name, values);
+  return values.size / channels;
+}
+
+void check_bias(DeviceSpan<const float> bias, std::int64_t channels) {
+  require(bias.empty() || bias.size() == static_cast<std::size_t>(channels), "the bias must hold ", channels,
+          " values, has ", bias.size());
 }
 
 }  // namespace flotilla

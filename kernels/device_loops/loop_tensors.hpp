@@ -4,17 +4,9 @@
 #include <cstdint>
 
 #include "kernels/device_loops/device_loops.hpp"
-#include "kernels/device_memory.hpp"
 
 /// Tensors of devices that compute with DeviceLoops: image tensors are NHWC.
 namespace flotilla {
-
-/// The context of plans; memory and loops must outlive them.
-struct LoopsContext {
-  const DeviceMemory& memory;
-  DeviceLoops& loops;
-  Precision precision = Precision::float32;  ///< Precision of activations.
-};
 
 /// (N,H,W,C) in memory, values of the device's precision. A tensor of four axes without layout
 /// (Tensors) is (N,C,H,W).
@@ -55,5 +47,17 @@ const void* operand_of(DeviceSpan<const float> parameter, GivenHalfSpan halves, 
 void check_shape(const char* name, const Tensor& tensor, const Shape& shape);
 /// @throws InternalError unless the tensor has this shape and is_nhwc()
 void check_nhwc(const char* name, const Tensor& tensor, const Shape& shape);
+
+// Checks of the arguments of kernels. All throw InternalError naming the wrong value.
+
+void check_address(const char* name, const GivenValues& values);  ///< Not null, aligned to 16 bytes.
+void check_size(const char* name, const GivenValues& values, std::int64_t size);
+/// Size and precision of `other`.
+void check_like(const char* name, const GivenValues& values, const GivenValues& other);
+/// Four axes, and at least as many channels as the shape has.
+void check_images(const Shape& shape, std::int64_t channels);
+/// The rows of `channels` values that there are.
+std::int64_t rows_of(const char* name, const GivenValues& values, std::int64_t channels);
+void check_bias(DeviceSpan<const float> bias, std::int64_t channels);  ///< Empty, or one per channel.
 
 }  // namespace flotilla

@@ -4,8 +4,7 @@
 #include <cstdint>
 
 #include "kernels/device_loops/activations.hpp"
-#include "kernels/device_loops/device_loops.hpp"
-#include "kernels/device_loops/launch.hpp"
+#include "kernels/plan_checks.hpp"
 
 /// Losses of outputs that are numbers (formulas: kernels/layers/output_loss.hpp): a team per row, then one
 /// team adds the rows up.
@@ -62,17 +61,6 @@ struct AddOutputRows {
   friend bool operator==(const AddOutputRows&, const AddOutputRows&) = default;
 };
 
-/// `rows`: scratch of a float per row.
-template <class Space, class T>
-void output_loss(const Space& space, const OutputLossSpec& spec, const T* values,
-                 const DeviceTargets& targets, float* rows, float* sums) {
-  const std::int32_t lanes = spec.outputs <= 128 ? 32 : team_lanes;
-  for_each_team(space, "output loss", targets.valid, lanes, sizeof(float) * static_cast<std::size_t>(lanes),
-                OutputRowLoss<Space, T>{spec.outputs, lanes, spec.function, values, targets.values, rows});
-  for_each_team(space, "output loss, added", 1, team_lanes, AddOutputRows<Space>::scratch_bytes,
-                AddOutputRows<Space>{targets.valid, rows, sums});
-}
-
 template <class T>
 struct OutputLossGradient {
   std::int64_t counted = 0;  ///< Values of the valid rows
@@ -91,12 +79,43 @@ struct OutputLossGradient {
   friend bool operator==(const OutputLossGradient&, const OutputLossGradient&) = default;
 };
 
+/// forward() uploads the targets by DeviceMemory::upload, backward() reads those.
 template <class Space, class T>
-void output_loss_backward(const Space& space, const OutputLossSpec& spec, const T* values,
-                          const DeviceTargets& targets, DeviceScalar<float> scale, T* gradient) {
-  for_each(space, "output loss backward", spec.batch * spec.outputs,
-           OutputLossGradient<T>{targets.valid * spec.outputs, 1.0F / static_cast<float>(spec.outputs),
-                                 spec.function, scale, values, targets.values, gradient});
-}
+class OutputLossPlan : public Loss {
+ public:
+  OutputLossPlan(const PlanScope<Space>& scope, const OutputLossSpec& spec) : scope_(scope), spec_(spec) {
+    check_spec(spec);
+    targets_ = scope.memory.allocate(static_cast<std::size_t>(spec.batch * spec.outputs));
+  }
+
+  void forward(const Tensor& outputs, const Targets& targets, DeviceSpan<float> sums) override {
+    check_loss(spec_, outputs, targets);
+    require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
+    const auto count = static_cast<std::size_t>(targets.valid * spec_.outputs);
+    scope_.memory.upload(targets.values.first(count), targets_.span().subspan(0, count));
+    float* const rows = scope_.scratch.floats(static_cast<std::size_t>(spec_.batch));
+    const std::int32_t lanes = spec_.outputs <= 128 ? 32 : team_lanes;
+    for_each_team(scope_.space, "output loss", targets.valid, lanes,
+                  sizeof(float) * static_cast<std::size_t>(lanes),
+                  OutputRowLoss<Space, T>{spec_.outputs, lanes, spec_.function, elements<T>(outputs),
+                                          targets_.span().address(), rows});
+    for_each_team(scope_.space, "output loss, added", 1, team_lanes, AddOutputRows<Space>::scratch_bytes,
+                  AddOutputRows<Space>{targets.valid, rows, sums.address()});
+  }
+  void backward(const Tensor& outputs, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& gradient) override {
+    check_loss(spec_, outputs, targets);
+    check_shape("the outputs' gradient", gradient, outputs.shape());
+    for_each(scope_.space, "output loss backward", spec_.batch * spec_.outputs,
+             OutputLossGradient<T>{targets.valid * spec_.outputs, 1.0F / static_cast<float>(spec_.outputs),
+                                   spec_.function, late(scope_.space, scale), elements<T>(outputs),
+                                   targets_.span().address(), elements<T>(gradient)});
+  }
+
+ private:
+  PlanScope<Space> scope_;
+  OutputLossSpec spec_;
+  Storage targets_;
+};
 
 }  // namespace flotilla::loops

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "kernels/device_loops/launch.hpp"
-#include "kernels/layers/pool2d.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
+#include "kernels/image_checks.hpp"
 
 /// Pooling on (N,H,W,C): one lane per pixel and pack of channels. The backward pass gathers over the windows
 /// that a pixel lies in, so that nothing is added atomically.
@@ -166,20 +167,40 @@ struct PoolBackward {
 };
 
 template <class Space, class T>
-void pool(const Space& space, const Pool2dSpec& spec, const T* x, T* y, std::uint8_t* chosen) {
-  with_width<full_pack<T>>(spec.input[1], [&]<int V>(Width<V>) {
-    for_each(space, "pooling", output_shape(spec).size() / V,
-             PoolForward<T, V>{pool_sizes(spec, V), x, y, chosen});
-  });
-}
+class Pool2dPlan : public Pool2d {
+ public:
+  Pool2dPlan(const PlanScope<Space>& scope, const Pool2dSpec& spec) : scope_(scope), spec_(spec) {
+    check_spec(spec);
+    check_32_bit_size("pooling on a GPU", spec.input);
+    if (spec.kind != Pooling::max) return;
+    require(spec.kernel <= 16, "max pooling keeps places in a byte: a kernel of at most 16, got ",
+            spec.kernel);
+    chosen_ = scope.memory.allocate((static_cast<std::size_t>(output_shape().size()) + 3) / 4);
+  }
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  void forward(const Tensor& x, Tensor& y) override {
+    check_nhwc("x", x, spec_.input);
+    check_nhwc("y", y, output_shape());
+    with_width<full_pack<T>>(spec_.input[1], [&]<int V>(Width<V>) {
+      for_each(scope_.space, "pooling", output_shape().size() / V,
+               PoolForward<T, V>{pool_sizes(spec_, V), elements<T>(x), elements<T>(y), chosen()});
+    });
+  }
+  void backward(const Tensor& dy, Tensor& dx) override {
+    check_nhwc("dy", dy, output_shape());
+    check_nhwc("dx", dx, spec_.input);
+    with_width<full_pack<T>>(spec_.input[1], [&]<int V>(Width<V>) {
+      for_each(scope_.space, "pooling backward", spec_.input.size() / V,
+               PoolBackward<T, V>{pool_sizes(spec_, V), chosen(), elements<T>(dy), elements<T>(dx)});
+    });
+  }
 
-template <class Space, class T>
-void pool_backward(const Space& space, const Pool2dSpec& spec, const std::uint8_t* chosen, const T* dy,
-                   T* dx) {
-  with_width<full_pack<T>>(spec.input[1], [&]<int V>(Width<V>) {
-    for_each(space, "pooling backward", spec.input.size() / V,
-             PoolBackward<T, V>{pool_sizes(spec, V), chosen, dy, dx});
-  });
-}
+ private:
+  std::uint8_t* chosen() { return reinterpret_cast<std::uint8_t*>(chosen_.span().address()); }
+
+  PlanScope<Space> scope_;
+  Pool2dSpec spec_;
+  Storage chosen_;  // with max, a byte for each value of y: where in its window the largest value is
+};
 
 }  // namespace flotilla::loops

@@ -51,7 +51,7 @@ struct Queue<QueuedSpace<Base>> {
     space.queue()->put(QueuedLaunch<Base, Launch>(space, launch));
   }
   template <class T>
-  static const T* place_of(const Space& space, const T& number) {
+  static const T* late_number(const Space& space, const T& number) {
     return space.queue() == nullptr ? nullptr : space.queue()->number(number);
   }
   static void upload(const Space& space, const void* from, void* to, std::size_t bytes) {

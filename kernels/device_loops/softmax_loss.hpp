@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "kernels/device_loops/device_loops.hpp"
 #include "kernels/device_loops/launch.hpp"
+#include "kernels/device_loops/plan_scope.hpp"
+#include "kernels/plan_checks.hpp"
 
 /// Softmax and cross entropy (formulas: kernels/layers/softmax_loss.hpp): a team per row, then one team adds
 /// the rows up.
 namespace flotilla::loops {
+
+/// The targets of a batch on the device.
+struct DeviceTargets {
+  const std::int32_t* labels = nullptr;  ///< (batch)
+  std::int64_t valid = 0;
+  const std::int32_t* other_labels = nullptr;  ///< (batch), or null
+  DeviceScalar<float> other_share = 0.0F;
+  friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
+};
 
 /// Results of a row: loss, top 1, top 5.
 inline constexpr int row_numbers = 3;
@@ -115,20 +126,6 @@ struct AddRows {
   friend bool operator==(const AddRows&, const AddRows&) = default;
 };
 
-/// `rows`: scratch of row_numbers floats per row.
-template <class Space, class T>
-void softmax_loss(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
-                  const DeviceTargets& targets, float* normalisers, float* rows, float* sums) {
-  const auto classes = static_cast<std::int32_t>(spec.classes);
-  const std::int32_t lanes = classes <= 128 ? 32 : team_lanes;
-  using Row = RowLoss<Space, T>;
-  for_each_team(space, "softmax loss", targets.valid, lanes,
-                sizeof(float) * Row::lane_floats * static_cast<std::size_t>(lanes),
-                Row{classes, lanes, spec.label_smoothing, logits, targets, normalisers, rows});
-  for_each_team(space, "softmax loss, added", 1, team_lanes, AddRows<Space>::scratch_bytes,
-                AddRows<Space>{targets.valid, rows, sums});
-}
-
 template <class T>
 struct LossGradient {
   std::uint32_t classes = 0;
@@ -156,15 +153,67 @@ struct LossGradient {
   friend bool operator==(const LossGradient&, const LossGradient&) = default;
 };
 
+/// forward() uploads the labels by DeviceMemory::upload, backward() reads those.
 template <class Space, class T>
-void softmax_loss_backward(const Space& space, const SoftmaxLossSpec& spec, const T* logits,
-                           const DeviceTargets& targets, const float* normalisers, DeviceScalar<float> scale,
-                           T* dlogits) {
-  const std::int64_t size = spec.batch * spec.classes;
-  require(size <= 0x7FFFFFFF, "logits of ", size, " values are too many for 32-bit indices");
-  for_each(space, "softmax loss backward", size,
-           LossGradient<T>{static_cast<std::uint32_t>(spec.classes), spec.label_smoothing, scale, logits,
-                           targets, normalisers, dlogits});
-}
+class SoftmaxLossPlan : public Loss {
+ public:
+  SoftmaxLossPlan(const PlanScope<Space>& scope, const SoftmaxLossSpec& spec)
+      : scope_(scope), spec_(spec), rows_(static_cast<std::size_t>(spec.batch)) {
+    check_spec(spec);
+    require(spec.classes <= 0x7FFFFFFF, "there are too many classes: ", spec.classes);
+    normalisers_ = scope.memory.allocate(2 * rows_);
+    labels_ = scope.memory.allocate(rows_);
+    other_labels_ = scope.memory.allocate(rows_);
+  }
+
+  void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) override {
+    check_loss(spec_, logits, targets);
+    require(sums.size() == loss_sums, "the loss adds to ", loss_sums, " sums, got ", sums.size());
+    upload(targets.labels, labels_);
+    if (targets.other_share > 0.0F) upload(targets.other_labels, other_labels_);
+    float* const row_sums = scope_.scratch.floats(row_numbers * rows_);
+    const auto classes = static_cast<std::int32_t>(spec_.classes);
+    const std::int32_t lanes = classes <= 128 ? 32 : team_lanes;
+    using Row = RowLoss<Space, T>;
+    for_each_team(scope_.space, "softmax loss", targets.valid, lanes,
+                  sizeof(float) * Row::lane_floats * static_cast<std::size_t>(lanes),
+                  Row{classes, lanes, spec_.label_smoothing, elements<T>(logits), on_device(targets),
+                      normalisers_.span().address(), row_sums});
+    for_each_team(scope_.space, "softmax loss, added", 1, team_lanes, AddRows<Space>::scratch_bytes,
+                  AddRows<Space>{targets.valid, row_sums, sums.address()});
+  }
+  void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> scale,
+                Tensor& dlogits) override {
+    check_loss(spec_, logits, targets);
+    check_shape("the logits' gradient", dlogits, logits.shape());
+    const std::int64_t size = spec_.batch * spec_.classes;
+    require(size <= 0x7FFFFFFF, "logits of ", size, " values are too many for 32-bit indices");
+    const DeviceTargets labels = on_device(targets);
+    for_each(scope_.space, "softmax loss backward", size,
+             LossGradient<T>{static_cast<std::uint32_t>(spec_.classes), spec_.label_smoothing,
+                             late(scope_.space, scale), elements<T>(logits), labels,
+                             normalisers_.span().address(), elements<T>(dlogits)});
+  }
+
+ private:
+  /// Devices copy floats; what their bits mean is up to the reader.
+  void upload(std::span<const std::int32_t> labels, Storage& to) {
+    const std::size_t count = std::min(labels.size(), rows_);
+    scope_.memory.upload({reinterpret_cast<const float*>(labels.data()), count}, to.span().subspan(0, count));
+  }
+  DeviceTargets on_device(const Targets& targets) {
+    return {.labels = reinterpret_cast<const std::int32_t*>(labels_.span().address()),
+            .valid = targets.valid,
+            .other_labels = reinterpret_cast<const std::int32_t*>(other_labels_.span().address()),
+            .other_share = late(scope_.space, targets.other_share)};
+  }
+
+  PlanScope<Space> scope_;
+  SoftmaxLossSpec spec_;
+  std::size_t rows_ = 0;
+  Storage normalisers_;  // (rows, 2): each row's largest logit m and Σ exp(x − m)
+  Storage labels_;
+  Storage other_labels_;
+};
 
 }  // namespace flotilla::loops

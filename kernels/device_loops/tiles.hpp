@@ -21,7 +21,7 @@ struct Tiles {
   std::int32_t column_blocks = 0;
   std::int32_t row_blocks = 0;
 
-  std::int64_t teams() const { return std::int64_t{column_blocks} * row_blocks; }
+  KOKKOS_INLINE_FUNCTION std::int64_t teams() const { return std::int64_t{column_blocks} * row_blocks; }
   friend bool operator==(const Tiles&, const Tiles&) = default;
 };
 

@@ -15,12 +15,17 @@
 
 namespace flotilla {
 
-/// Makes the plans that layers of networks compute with: each holds primitives and workspace for one shape.
-class Layers {
+/// Makes the plans that are matrix products.
+class ProductLayers {
  public:
-  virtual ~Layers() = default;
+  virtual ~ProductLayers() = default;
   virtual std::unique_ptr<Linear> linear(const LinearSpec& spec) = 0;
   virtual std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) = 0;
+};
+
+/// Makes the plans that layers of networks compute with: each holds primitives and workspace for one shape.
+class Layers : public ProductLayers {
+ public:
   virtual std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) = 0;
   virtual std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) = 0;
   virtual std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) = 0;

@@ -93,6 +93,14 @@ name() {
 # 1. Which lines there are, and what meets them.
 everything=("${unit_tests[@]}" "${!ways[@]}")
 if [[ -x $test_nccl ]]; then everything+=(test_nccl test_gpu_norms); fi
+for one in "${everything[@]}"; do
+  executable=$(file_of "$one")
+  [[ -x $executable ]] || { echo "$executable is not there: build it (ninja -C $build ${executable##*/})"; exit 2; }
+  [[ -s $(symbols_of "$executable") ]] || {
+    echo "$executable has no symbols, by which lines are named: configure $build with -DCMAKE_EXE_LINKER_FLAGS_RELWITHDEBINFO= and build again"
+    exit 2
+  }
+done
 : >lines
 for one in "${everything[@]}"; do
   rm -f sites

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/loops_device.hpp"
 
-#include "kernels/cudnn/images.hpp"
-#include "kernels/cudnn/loop_plans.hpp"
 #include "kernels/device_loops/kokkos_loops.hpp"
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
@@ -28,35 +26,14 @@ class LoopsTensors : public HostTensors {
   Precision precision_;
 };
 
-class LoopsLayers : public Layers {
+class NoProducts : public ProductLayers {
  public:
-  explicit LoopsLayers(const LoopsContext& context) : context_(context) {}
   std::unique_ptr<Linear> linear(const LinearSpec&) override {
     throw InternalError("loops have no products");
   }
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec&) override {
     throw InternalError("loops have no convolution");
   }
-  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override {
-    return make_batch_norm(context_, spec);
-  }
-  std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) override {
-    return make_layer_norm(context_, spec);
-  }
-  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override { return make_pool2d(context_, spec); }
-  std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override {
-    return make_elementwise(context_, spec);
-  }
-  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override { return make_dropout(context_, spec); }
-  std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) override {
-    return make_softmax_loss(context_, spec);
-  }
-  std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) override {
-    return make_output_loss(context_, spec);
-  }
-
- private:
-  LoopsContext context_;
 };
 
 class LoopsDevice : public Device {
@@ -69,10 +46,13 @@ class LoopsDevice : public Device {
   DeviceMemory& memory() override { return memory_; }
   DeviceQueue& queue() override { return queue_; }
   Tensors& tensors() override { return tensors_; }
-  ImageOperations& images() override { return images_; }
-  Layers& layers() override { return layers_; }
+  ImageOperations& images() override { return *images_; }
+  Layers& layers() override { return *layers_; }
   FlatMath& flat() override { return loops_->flat(); }
   FlatUpdates& updates() override { return loops_->updates(); }
+  std::unique_ptr<OverflowGuard> overflow_guard(const OverflowGuardSpec& spec) override {
+    return loops_->overflow_guard(memory_, spec);
+  }
 
  private:
   std::unique_ptr<DeviceLoops> loops_;
@@ -80,8 +60,9 @@ class LoopsDevice : public Device {
   HostMemory memory_;
   HostQueue queue_{memory_};
   LoopsTensors tensors_{memory_, loops_->flat(), info_.precision};
-  LoopsImages images_{{memory_, *loops_, info_.precision}, queue_};
-  LoopsLayers layers_{{memory_, *loops_, info_.precision}};
+  NoProducts products_;
+  std::unique_ptr<ImageOperations> images_ = loops_->images(memory_, info_.precision, queue_);
+  std::unique_ptr<Layers> layers_ = loops_->layers(memory_, info_.precision, products_);
 };
 
 }  // namespace

@@ -71,8 +71,8 @@ TEST(LoopsCast, RoundsAndScalesAndAddsBetweenAllPrecisions) {
         Held written(to, size);
         Held added(to, before);
 
-        loops->cast(source.values(), written.values(), {.factor = 0.3F});
-        loops->cast(source.values(), added.values(), {.factor = 0.5F, .add = true});
+        loops->passes().cast(source.values(), written.values(), {.factor = 0.3F});
+        loops->passes().cast(source.values(), added.values(), {.factor = 0.5F, .add = true});
 
         std::vector<float> scaled = inputs;
         std::vector<float> sums = inputs;
@@ -91,8 +91,9 @@ TEST(LoopsCast, GrowsAndShrinksRows) {
   Held padded(Precision::float16, 8);
   Held back(Precision::float32, {10, 10, 10, 10, 10, 10});
 
-  loops->cast_rows({.rows = 2, .from = 3, .to = 4}, plain.values(), padded.values(), {.factor = 2.0F});
-  loops->cast_rows({.rows = 2, .from = 4, .to = 3}, padded.values(), back.values(), {.add = true});
+  loops->passes().cast_rows({.rows = 2, .from = 3, .to = 4}, plain.values(), padded.values(),
+                            {.factor = 2.0F});
+  loops->passes().cast_rows({.rows = 2, .from = 4, .to = 3}, padded.values(), back.values(), {.add = true});
 
   EXPECT_EQ(padded.read(), (std::vector<float>{2, 4, 6, 0, 8, 10, 12, 0}));
   EXPECT_EQ(back.read(), (std::vector<float>{12, 14, 16, 18, 20, 22}));
@@ -109,8 +110,8 @@ TEST(LoopsCast, LaysImagesOutWithPaddedChannels) {
       Held nhwc(precision, 8 * channels);
       Held back(Precision::float32, 24);
 
-      loops->to_nhwc(shape, channels, nchw.values(), nhwc.values());
-      loops->from_nhwc(shape, channels, nhwc.values(), back.values());
+      loops->passes().to_nhwc(shape, channels, nchw.values(), nhwc.values());
+      loops->passes().from_nhwc(shape, channels, nhwc.values(), back.values());
 
       const std::vector<float> laid_out = nhwc.read();
       for (std::int64_t pixel = 0; pixel < 8; ++pixel) {
@@ -133,7 +134,7 @@ TEST(LoopsCast, NormalisesBytes) {
   for (const std::int64_t channels : {3, 4, 8}) {
     Held images(Precision::float16, 2 * channels);
 
-    loops->from_bytes(shape, channels, {bytes.data(), bytes.size()}, scaling, images.values());
+    loops->passes().from_bytes(shape, channels, {bytes.data(), bytes.size()}, scaling, images.values());
 
     std::vector<float> expected(static_cast<std::size_t>(2 * channels), 0.0F);
     const std::vector<float> of_pixels = {1, 0, 255, 6, -216, 30};
@@ -158,10 +159,11 @@ TEST(LoopsActivation, AgreesWithTheReferenceAndSumsBiasGradients) {
         Held dy(precision, gradients);
         Held db(Precision::float32, std::vector<float>(biases.size(), 1.0F));
 
-        loops->bias_activation(f, channels, {static_cast<float*>(bias.values().address), biases.size()},
-                               x.values());
-        loops->bias_activation_backward(f, channels, x.values(), dy.values(),
-                                        {static_cast<float*>(db.values().address), biases.size()}, true);
+        loops->passes().bias_activation(
+            f, channels, {static_cast<float*>(bias.values().address), biases.size()}, x.values());
+        loops->passes().bias_activation_backward(f, channels, x.values(), dy.values(),
+                                                 {static_cast<float*>(db.values().address), biases.size()},
+                                                 true);
 
         const std::vector<float> y = x.read();
         std::vector<float> expected_y(y.size());
@@ -192,7 +194,7 @@ TEST(LoopsActivation, GivesTheSameBitsInAnyOrderOfLanes) {
       Held y(Precision::bfloat16, values(300 * channels, 1));
       Held dy(Precision::bfloat16, values(300 * channels, 2));
       Held db(Precision::float32, channels);
-      loops->bias_activation_backward(
+      loops->passes().bias_activation_backward(
           Activation::tanh, channels, y.values(), dy.values(),
           {static_cast<float*>(db.values().address), static_cast<std::size_t>(channels)}, false);
       return std::pair(dy.read(), db.read());
@@ -200,24 +202,27 @@ TEST(LoopsActivation, GivesTheSameBitsInAnyOrderOfLanes) {
   }
 }
 
-TEST(LoopsFlag, FindsEveryValueThatIsNotFinite) {
+TEST(LoopsOverflowGuard, FindsEveryValueThatIsNotFinite) {
   const auto loops = test::serial_loops();
-  for (const Precision precision : all_precisions) {
-    for (const std::size_t place : {std::size_t{0}, std::size_t{4095}, std::size_t{9998}}) {
-      for (const float bad :
-           {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-        std::vector<float> x(9999, -65504.0F);
-        Held good(precision, x);
-        x[place] = bad;
-        Held with(precision, x);
-        Storage flag = HostMemory().allocate(1);
+  const HostMemory memory;
+  const auto guard = loops->overflow_guard(memory, {});
+  guard->begin({}, 0);
+  Storage report = memory.allocate(report_floats);
+  const auto held = [&](const std::vector<float>& values) {
+    Storage made = memory.allocate(values.size());
+    memory.upload(values, made.span());
+    return made;
+  };
+  for (const std::size_t place : {std::size_t{0}, std::size_t{4095}, std::size_t{9998}}) {
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> x(9999, -65504.0F);
+      const Storage good = held(x);
+      x[place] = bad;
+      const Storage with = held(x);
 
-        loops->flag_not_finite(good.values(), flag.span());
-        EXPECT_EQ(*flag.span().address(), 0.0F);
-        loops->flag_not_finite(with.values(), flag.span());
-
-        EXPECT_EQ(*flag.span().address(), 1.0F) << place;
-      }
+      EXPECT_EQ(guard->check(good.span(), 0.1F, 1.0, report.span())->taken, 1.0F);
+      EXPECT_EQ(guard->check(with.span(), 0.1F, 1.0, report.span())->taken, 0.0F) << place;
     }
   }
 }
@@ -238,12 +243,14 @@ TEST(DeviceLoops, RefuseSizesThatDoNotFit) {
   shifted.address = static_cast<float*>(shifted.address) + 1;
   shifted.size = 4;
 
-  EXPECT_THROW(loops->cast(four.values(), five.values(), {}), InternalError);
-  EXPECT_THROW(loops->cast(shifted, four.values(), {}), InternalError);
-  EXPECT_THROW(loops->add_relu(four.values(), halves.values(), four.values()), InternalError);
-  EXPECT_THROW(loops->bias_activation(Activation::relu, 3, {}, four.values()), InternalError);
-  EXPECT_THROW(loops->to_nhwc({1, 4, 1, 1}, 3, four.values(), four.values()), InternalError);
-  EXPECT_THROW(loops->cast_rows({.rows = 2, .from = 2, .to = 3}, four.values(), five.values(), {}),
+  EXPECT_THROW(loops->passes().cast(four.values(), five.values(), {}), InternalError);
+  EXPECT_THROW(loops->passes().cast(shifted, four.values(), {}), InternalError);
+  EXPECT_THROW(loops->passes().bias_activation_backward(Activation::relu, 2, halves.values(), four.values(),
+                                                        {}, false),
+               InternalError);
+  EXPECT_THROW(loops->passes().bias_activation(Activation::relu, 3, {}, four.values()), InternalError);
+  EXPECT_THROW(loops->passes().to_nhwc({1, 4, 1, 1}, 3, four.values(), four.values()), InternalError);
+  EXPECT_THROW(loops->passes().cast_rows({.rows = 2, .from = 2, .to = 3}, four.values(), five.values(), {}),
                InternalError);
 }
 
