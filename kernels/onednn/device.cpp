@@ -44,15 +44,16 @@ class CpuDevice : public Device {
         flat_(spec.threads),
         tensors_(spec.threads, spec.precision, memory_, flat_),
         images_(spec.threads, spec.precision, memory_),
-        layers_({.threads = spec.threads, .precision = spec.precision, .winograd = spec.winograd}, memory_,
-                images_) {}
+        layers_(
+            make_cpu_layers({.threads = spec.threads, .precision = spec.precision, .winograd = spec.winograd},
+                            memory_, images_)) {}
 
   const DeviceInfo& info() const override { return info_; }
   DeviceMemory& memory() override { return memory_; }
   DeviceQueue& queue() override { return queue_; }
   Tensors& tensors() override { return tensors_; }
   ImageOperations& images() override { return images_; }
-  Layers& layers() override { return layers_; }
+  Layers& layers() override { return *layers_; }
   FlatMath& flat() override { return flat_; }
   FlatUpdates& updates() override { return flat_; }
 
@@ -63,7 +64,7 @@ class CpuDevice : public Device {
   HostFlat flat_;
   CpuTensors tensors_;
   CpuImages images_;
-  CpuLayers layers_;
+  std::unique_ptr<Layers> layers_;
 };
 
 }  // namespace

@@ -42,8 +42,9 @@ class ReferenceDevice : public Device {
   ReferenceDevice(Precision precision, bool half_weight_gradients)
       : info_{.description = "plain loops in double, 1 thread", .precision = precision, .stages_bytes = true},
         rounding_(precision),
-        layers_(memory_, rounding_,
-                half_weight_gradients ? rounding_ : reference::Rounding(Precision::float32)) {
+        layers_(make_reference_layers(
+            memory_, rounding_,
+            half_weight_gradients ? rounding_ : reference::Rounding(Precision::float32))) {
     if (is_half(precision)) info_.description += cat(", values rounded to ", name(precision));
   }
 
@@ -52,7 +53,7 @@ class ReferenceDevice : public Device {
   DeviceQueue& queue() override { return queue_; }
   Tensors& tensors() override { return tensors_; }
   ImageOperations& images() override { return images_; }
-  Layers& layers() override { return layers_; }
+  Layers& layers() override { return *layers_; }
   FlatMath& flat() override { return flat_; }
   FlatUpdates& updates() override { return flat_; }
 
@@ -64,7 +65,7 @@ class ReferenceDevice : public Device {
   ReferenceFlat flat_;
   ReferenceTensors tensors_{memory_, flat_};
   ReferenceImages images_{memory_, rounding_};
-  ReferenceLayers layers_;
+  std::unique_ptr<Layers> layers_;
 };
 
 }  // namespace

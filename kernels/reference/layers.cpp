@@ -340,34 +340,51 @@ class ReferenceDropout : public Dropout {
   reference::Rounding rounding_;
 };
 
+class ReferenceLayers : public Layers {
+ public:
+  ReferenceLayers(const reference::TaggedMemory& memory, reference::Rounding rounding,
+                  reference::Rounding weight_gradients)
+      : memory_(memory), rounding_(rounding), weight_gradients_(weight_gradients) {}
+  std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
+    return std::make_unique<ReferenceLinear>(spec, rounding_);
+  }
+  std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override {
+    return std::make_unique<ReferenceConv2d>(spec, rounding_, weight_gradients_);
+  }
+  std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override {
+    return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);
+  }
+  std::unique_ptr<LayerNorm> layer_norm(const LayerNormSpec& spec) override {
+    return std::make_unique<ReferenceLayerNorm>(spec, rounding_);
+  }
+  std::unique_ptr<Pool2d> pool2d(const Pool2dSpec& spec) override {
+    return std::make_unique<ReferencePool2d>(spec, rounding_);
+  }
+  std::unique_ptr<Elementwise> elementwise(const ElementwiseSpec& spec) override {
+    return std::make_unique<ReferenceElementwise>(spec, rounding_);
+  }
+  std::unique_ptr<Dropout> dropout(const DropoutSpec& spec) override {
+    return std::make_unique<ReferenceDropout>(spec, rounding_);
+  }
+  std::unique_ptr<Loss> softmax_loss(const SoftmaxLossSpec& spec) override {
+    return std::make_unique<ReferenceSoftmaxLoss>(spec, rounding_);
+  }
+  std::unique_ptr<Loss> output_loss(const OutputLossSpec& spec) override {
+    return std::make_unique<ReferenceOutputLoss>(spec, rounding_);
+  }
+
+ private:
+  const reference::TaggedMemory& memory_;
+  reference::Rounding rounding_;
+  reference::Rounding weight_gradients_;  // of convolutions
+};
+
 }  // namespace
 
-std::unique_ptr<Linear> ReferenceLayers::linear(const LinearSpec& spec) {
-  return std::make_unique<ReferenceLinear>(spec, rounding_);
-}
-std::unique_ptr<Conv2d> ReferenceLayers::conv2d(const Conv2dSpec& spec) {
-  return std::make_unique<ReferenceConv2d>(spec, rounding_, weight_gradients_);
-}
-std::unique_ptr<BatchNorm> ReferenceLayers::batch_norm(const BatchNormSpec& spec) {
-  return std::make_unique<ReferenceBatchNorm>(spec, memory_, rounding_);
-}
-std::unique_ptr<LayerNorm> ReferenceLayers::layer_norm(const LayerNormSpec& spec) {
-  return std::make_unique<ReferenceLayerNorm>(spec, rounding_);
-}
-std::unique_ptr<Pool2d> ReferenceLayers::pool2d(const Pool2dSpec& spec) {
-  return std::make_unique<ReferencePool2d>(spec, rounding_);
-}
-std::unique_ptr<Elementwise> ReferenceLayers::elementwise(const ElementwiseSpec& spec) {
-  return std::make_unique<ReferenceElementwise>(spec, rounding_);
-}
-std::unique_ptr<Dropout> ReferenceLayers::dropout(const DropoutSpec& spec) {
-  return std::make_unique<ReferenceDropout>(spec, rounding_);
-}
-std::unique_ptr<Loss> ReferenceLayers::softmax_loss(const SoftmaxLossSpec& spec) {
-  return std::make_unique<ReferenceSoftmaxLoss>(spec, rounding_);
-}
-std::unique_ptr<Loss> ReferenceLayers::output_loss(const OutputLossSpec& spec) {
-  return std::make_unique<ReferenceOutputLoss>(spec, rounding_);
+std::unique_ptr<Layers> make_reference_layers(const reference::TaggedMemory& memory,
+                                              reference::Rounding rounding,
+                                              reference::Rounding weight_gradients) {
+  return std::make_unique<ReferenceLayers>(memory, rounding, weight_gradients);
 }
 
 }  // namespace flotilla

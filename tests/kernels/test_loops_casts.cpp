@@ -242,6 +242,9 @@ TEST(DeviceLoops, RefuseSizesThatDoNotFit) {
   Values shifted = five.values();
   shifted.address = static_cast<float*>(shifted.address) + 1;
   shifted.size = 4;
+  const auto device = test::loops_device();
+  Tensor small = device->images().tensor({1, 8, 1, 1});
+  const Tensor large = device->images().tensor({1, 8, 1, 2});
 
   EXPECT_THROW(loops->passes().cast(four.values(), five.values(), {}), InternalError);
   EXPECT_THROW(loops->passes().cast(shifted, four.values(), {}), InternalError);
@@ -249,6 +252,8 @@ TEST(DeviceLoops, RefuseSizesThatDoNotFit) {
                                                         {}, false),
                InternalError);
   EXPECT_THROW(loops->passes().bias_activation(Activation::relu, 3, {}, four.values()), InternalError);
+  EXPECT_THROW(device->images().add_relu(small, large, small), InternalError);
+  EXPECT_THROW(device->images().add_relu_backward(large, small, small), InternalError);
   EXPECT_THROW(loops->passes().to_nhwc({1, 4, 1, 1}, 3, four.values(), four.values()), InternalError);
   EXPECT_THROW(loops->passes().cast_rows({.rows = 2, .from = 2, .to = 3}, four.values(), five.values(), {}),
                InternalError);
