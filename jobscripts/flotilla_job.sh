@@ -101,7 +101,7 @@ judged() {
 # lost_rank: the first process that ended badly, in the launcher's words: "rank 3 on h1: Killed".
 lost_rank() {
   sed -n -e 's/^srun: error: \([^: ]*\): task\(s*\) \([-0-9,]*\): \(.*\)/rank\2 \3 on \1: \4/p' \
-    -e 's/.* noticed that process rank \([0-9]*\) with PID [0-9]* on node \([^ ]*\) \(exited on.*\)/rank \1 on \2: \3/p' "$words" |
+    -e '/noticed that process rank/ { $!N; s/\n/ /; s/.* rank \([0-9]*\) with .* node \([^ ]*\) exited on \([^.]*\).*/rank \1 on \2: \3/p; }' "$words" |
     grep -m 1 -v ': Exited with exit code \(0\|75\)$' || true
 }
 

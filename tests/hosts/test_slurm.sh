@@ -230,7 +230,7 @@ END
   "$hosts" crash h2
   "$hosts" exec h1 pkill -9 --newest -x flotilla
   touch rescued
-  until [ "$(wc -l < rescued)" = 2 ]; do follow "$job" saved 10; done
+  until [[ $(wc -l < rescued) == 2 || $("$slurm" run squeue -h -j "$job" -o %T) != RUNNING ]]; do sleep 0.1; done
   [ "$(sort rescued | paste -sd ' ')" = "h0 $work/saved h1 $work/saved" ] || fail "rescued: $(cat rescued)"
   says "$job" "a node was lost: h2"
   "$slurm" run scontrol update nodename=h2 state=down reason=lost

@@ -174,6 +174,20 @@ judges_by_the_end() {
 END
 }
 
+# The words of Slurm, Open MPI 4 and 5, and of ranks that end as they should or by themselves.
+names_the_lost_rank() {
+  # shellcheck source=jobscripts/flotilla_job.sh
+  . flotilla_job.sh
+  named() { cat > "$words" && expect "the lost rank" "$1" "$(lost_rank)"; }
+  named 'rank 3 on h1: Killed' <<< $'srun: error: h0: tasks 0-1: Exited with exit code 75\nsrun: error: h1: task 3: Killed\nsrun: error: h1: task 2: Killed'
+  named 'ranks 0,4-5 on h0: Out Of Memory' <<< 'srun: error: h0: tasks 0,4-5: Out Of Memory'
+  named 'rank 0 on h0: Exited with exit code 3' <<< 'srun: error: h0: task 0: Exited with exit code 3'
+  named 'rank 1 on a.b: signal 9 (Killed)' <<< 'mpirun noticed that process rank 1 with PID 7 on node a.b exited on signal 9 (Killed).'
+  named 'rank 1 on a.b: signal 11 (Segmentation fault)' <<< \
+    $'prterun noticed that process rank 1 with PID 7 on node a.b exited on\nsignal 11 (Segmentation fault).'
+  named '' <<< 'flotilla: rank 0 on node1, step 219: rank 1 on node7 does not answer'
+}
+
 # A rank is killed: launched again in the same job. A mistake of the user's is not.
 lost_rank() {
   local said code=0
@@ -190,7 +204,7 @@ END
   rm bin/flotilla
   expect 'a killed rank: exit code' 0 "$code"
   expect 'a killed rank: launches' 2 "$(wc -l < called)"
-  expect_part 'a killed rank: which' "flotilla: job 9: lost rank 1 on $(hostname): exited on signal 9 (Killed)" "$said"
+  expect_part 'a killed rank: which' "flotilla: job 9: lost rank 1 on $(hostname): signal 9 (Killed); exit code 137, step " "$said"
   expect_part 'a killed rank: what follows' 'launching the training again on the same nodes, 1 of at most 3 times' "$said"
   expect 'a killed rank: it ends' 'done' "$(reasons again)"
   : > called
@@ -198,6 +212,37 @@ END
   said=$(ARGUMENTS="$arguments run.output=mistaken train.steps=-1" PBS_JOBID=9 PBS_O_WORKDIR=$work PBS_NODEFILE=nodes \
     bash "$source/jobscripts/pbs_cpu.pbs" 2>&1) || code=$?
   expect 'a mistake: exit code and launches' '2 1' "$code $(wc -l < called)"
+}
+
+# A job whose node was lost, or that its queue ends, launches nothing again.
+leaves_the_job() {
+  local job code=0 said
+  mkdir launchers
+  # One that has lost a node, then one that the queue's signal ends.
+  cat > launchers/mpirun << END
+#!/usr/bin/env bash
+trap 'exit 1' TERM
+echo >> "$work/called"
+if [[ -e $work/running ]]; then sleep 1000 & wait; fi
+echo 'ORTE has lost communication with a remote daemon.' >&2
+exit 205
+END
+  chmod +x launchers/mpirun
+  : > called
+  said=$(PATH=$work/launchers:$PATH ARGUMENTS="$arguments run.output=left" LSB_JOBID=9 LSB_DJOB_HOSTFILE=nodes \
+    bash "$source/jobscripts/lsf_cpu.lsf" 2>&1) || code=$?
+  expect 'a lost node: exit code and launches' '205 1' "$code $(wc -l < called)"
+  expect_part 'a lost node: the line' 'flotilla: job 9: a node was lost: lost communication with a remote daemon' "$said"
+  touch running
+  : > called
+  code=0
+  PATH=$work/launchers:$PATH ARGUMENTS="$arguments run.output=left" PBS_JOBID=9 PBS_O_WORKDIR=$work PBS_NODEFILE=nodes \
+    setsid bash "$source/jobscripts/pbs_cpu.pbs" > ended.out 2>&1 &
+  job=$!
+  until [[ -s called ]] || ! kill -0 "$job" 2> /dev/null; do sleep 0.1; done
+  kill -TERM -- "-$job"
+  wait "$job" || code=$?
+  expect 'a job that is ended: exit code and launches' '1 1' "$code $(wc -l < called)"
 }
 
 # The commands of docs/cluster.md, as a user types them: qsub and bsub run the script at once.
@@ -239,8 +284,9 @@ lines_of_all
 dry_runs
 pbs
 lsf
-(judges_by_the_end; exit "$failures") || failures=$((failures + 1))
+(judges_by_the_end && names_the_lost_rank; exit "$failures") || failures=$((failures + 1))
 lost_rank
+leaves_the_job
 page
 if ((failures > 0)); then
   tail -n 40 pbs.out lsf.out
