@@ -148,6 +148,26 @@ put_back() {
   if [[ $(job_state) == RUNNING ]]; then scontrol requeue "$SLURM_JOB_ID"; fi
 }
 
+# launch_and_listen DECK [key.path=value …]: keeps what the launcher says on stderr in $words too. The queue signals all processes
+# of a job: the launcher ends by itself, and these shells and tee stay until then.
+launch_and_listen() {
+  trap : TERM INT USR1
+  { trap : TERM INT USR1 && launch "$@"; } 2>&1 >&3 | (trap '' HUP TERM INT USR1 && exec tee "$words" >&2)
+}
+
+# leave_lost_node FOLDER: where Slurm has taken the job back because of a lost node, its ranks cannot save any more. KillWait (30 s)
+# is left to do it without them; Slurm starts nothing on other nodes now.
+leave_lost_node() {
+  local pid
+  sleep 1
+  if ! grep -q '^srun: error: Node failure' "$words"; then return; fi
+  for pid in $(pgrep -u "$UID" -x flotilla); do
+    if grep -qzxF "SLURM_JOB_ID=$SLURM_JOB_ID" "/proc/$pid/environ"; then kill -KILL "$pid" || true; fi
+  done
+  rescue "$1"
+  exit 1
+}
+
 # run_job TEXT DECK [key.path=value …]: launches the training until it is done or must leave the job. Ends the script.
 run_job() {
   local text=$1 folder launched code before reached now relaunches=0 rank live lost
@@ -160,10 +180,13 @@ run_job() {
   trap 'asked=yes' TERM INT USR1
   while :; do
     before=$(last_event "$folder")
-    launched=0
-    {
-      { trap : TERM INT USR1 && launch "$@"; } 2>&1 >&3 | (trap '' HUP TERM INT USR1 && exec tee "$words" >&2)
-    } 3>&1 || launched=$?
+    launch_and_listen "$@" 3>&1 &
+    while :; do
+      launched=0
+      wait $! || launched=$?
+      if ! kill -0 $! 2> /dev/null; then break; fi
+      leave_lost_node "$folder" # a signal has ended the wait
+    done
     code=$(judged "$launched" "$before" "$(last_event "$folder")")
     if ((code == 75)); then put_back; fi
     case $code in 0 | 2 | 4 | 65 | 75 | 126 | 127) exit "$code" ;; esac

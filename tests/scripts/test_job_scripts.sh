@@ -245,6 +245,41 @@ END
   expect 'a job that is ended: exit code and launches' '1 1' "$code $(wc -l < called)"
 }
 
+# Slurm takes a job back because of a lost node: the ranks, which hang, are killed, and the state is saved within KillWait.
+saves_within_kill_wait() {
+  local job code=0
+  mkdir slurm
+  cat > slurm/flotilla << END
+#!/bin/bash
+# This way its process is called flotilla.
+case \$1 in
+  --help) printf 'Subcommands:\n  rescue  Save\n' ;;
+  rescue) echo "\$2" > "$work/rescued" ;;
+  *) trap '' TERM; echo \$\$ > "$work/training"; while :; do sleep 0.1; done ;;
+esac
+END
+  cat > slurm/srun << 'END'
+#!/usr/bin/env bash
+trap '' TERM
+while [[ $1 != flotilla ]]; do shift; done
+"$@" &
+echo 'srun: error: Node failure on h2' >&2
+wait
+END
+  chmod +x slurm/*
+  PATH=$work/slurm:$PATH SLURM_JOB_ID=10 SLURM_JOB_NODELIST='h[1-2]' SLURM_CPUS_ON_NODE=2 \
+    setsid bash "$source/jobscripts/slurm_cpu.sbatch" "$source/inputs/mnist_mlp.toml" run.output=held > held.out 2>&1 &
+  job=$!
+  until [[ -s training ]] || ! kill -0 "$job" 2> /dev/null; do sleep 0.1; done
+  kill -TERM -- "-$job"
+  wait "$job" || code=$?
+  expect 'a job that lost a node: exit code, the run that is saved' '1 held' "$code $(cat rescued)"
+  for _ in {1..100}; do
+    if kill -0 "$(cat training)" 2> /dev/null; then sleep 0.1; fi
+  done
+  if kill -9 "$(cat training)" 2> /dev/null; then expect 'the rank' killed 'still there'; fi
+}
+
 # The commands of docs/cluster.md, as a user types them: qsub and bsub run the script at once.
 page() {
   local queue commands
@@ -287,6 +322,7 @@ lsf
 (judges_by_the_end && names_the_lost_rank; exit "$failures") || failures=$((failures + 1))
 lost_rank
 leaves_the_job
+saves_within_kill_wait
 page
 if ((failures > 0)); then
   tail -n 40 pbs.out lsf.out
