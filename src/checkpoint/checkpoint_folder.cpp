@@ -52,9 +52,9 @@ std::optional<std::int64_t> take_step(std::string_view& name) {
   return take_number(name, "step-", ".h5");
 }
 
-/// The suffix of a file's name while it is being written: ".tmp-1234".
+/// The suffix of a file's name while it is being written: ".tmp-1234-node7". (Earlier versions: ".tmp-1234".)
 bool is_temporary_ending(std::string_view name) {
-  return take_number(name, ".tmp-", "") && name.empty();
+  return take_number(name, ".tmp-", "") && (name.empty() || name.front() == '-');
 }
 
 bool is_unfinished(std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -192,11 +193,18 @@ void complete(WriterState& writer, PendingFiles& pending, std::string error, Sav
   if (!error.empty()) throw UserError(error);
 }
 
+double processor_time_s() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 SaveReport write(WriterState& writer) {
   const std::int64_t step = writer.save.state.step;
   SaveReport report{
       .step = step, .path = writer.folder.path_of(step), .bytes = 0, .write_s = 0.0, .error = {}};
   const auto begin = std::chrono::steady_clock::now();
+  const double processor_begin_s = processor_time_s();
   PendingFiles pending;
   std::string error = error_of([&] { write_pending_files(writer, pending); });
   sources_are_read(writer);
@@ -209,6 +217,7 @@ SaveReport write(WriterState& writer) {
     report.warning = cat("the checkpoint of step ", step, " was saved, but then: ", report.warning);
   }
   report.write_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.processor_s = processor_time_s() - processor_begin_s;
   return report;
 }
 

@@ -18,6 +18,7 @@ struct SaveReport {
   std::string path;
   std::int64_t bytes = 0;  ///< Size, with its parts
   double write_s = 0.0;
+  double processor_s = 0.0;  ///< Processor time of the writing thread
   std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
   std::string warning{};  ///< Error after it was saved; older checkpoints are still there.
 };

@@ -274,7 +274,7 @@ void require_readable_names(std::span<const CheckpointTensor> tensors) {
 }
 
 std::string temporary_name(const std::string& path) {
-  return cat(path, ".tmp-", ::getpid());
+  return cat(path, ".tmp-", ::getpid(), "-", own_host_name());
 }
 
 NewFile::NewFile(const std::string& path, std::span<const CheckpointTensor> tensors)

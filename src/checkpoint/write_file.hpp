@@ -48,7 +48,7 @@ class NewFile {
 /// @throws InternalError for a name that the reader would not find.
 void require_readable_names(std::span<const CheckpointTensor> tensors);
 
-/// The name under which `path` is written before it is complete: "step-00000400.h5.tmp-1234".
+/// The name under which `path` is written before it is complete: "step-00000400.h5.tmp-1234-node7".
 std::string temporary_name(const std::string& path);
 
 }  // namespace flotilla

@@ -9,7 +9,7 @@ namespace flotilla {
 
 // Each is described at the end of its source.
 Subcommand train_command(), compare_command(), evaluate_command(), predict_command(), inspect_command(),
-    export_command(), pack_command(), watch_command(), keys_command(), report_command(),
+    export_command(), pack_command(), watch_command(), keys_command(), report_command(), rescue_command(),
     bench_all_reduce_command(), bench_input_command(), bench_step_command(), make_criteo_command(),
     make_borehole_command();
 
@@ -35,6 +35,7 @@ const std::vector<Subcommand>& subcommands() {
       watch_command(),
       keys_command(),
       report_command(),
+      rescue_command(),
       group("bench", "Measure parts of Flotilla on this machine"),
       bench_all_reduce_command(),
       bench_input_command(),

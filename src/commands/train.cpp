@@ -173,6 +173,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   // 1. Lock the run's folder before its checkpoints are read.
   RunFolder folder(config, workers, watchdog);
   std::vector<std::string> warnings;
+  rescue_resident_state(config, workers, watchdog, warnings);
   const std::optional<LoadedCheckpoint> found = find_beginning(config, workers, watchdog, warnings);
   const LoadedCheckpoint* const resumed = found ? &*found : nullptr;
   if (servers != nullptr) servers->set_folder(config.run.output);
@@ -201,11 +202,12 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   std::unique_ptr<MlperfLog> mlperf;
   agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });
   reporting.reset();
+  const std::unique_ptr<ResidentSaves> resident = ResidentSaves::make(run, reporter);
   // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();
   Trainer trainer({.run = run,
                    .reporter = reporter,
-                   .writers = folder.writers(),
+                   .writers = folder.writers(resident.get()),
                    .failure = failure,
                    .loading = tracing.loading(),
                    .build = version_numbers(),

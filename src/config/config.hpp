@@ -321,12 +321,17 @@ template <>
 inline constexpr auto words_of<BestMetric> = deck_words("none", "loss", "accuracy_top1", "accuracy_top5",
                                                         "auc", "log_loss", "rmse", "r2", "accuracy", "f1");
 
+enum class Resident { automatic, yes, no };
+template <>
+inline constexpr auto words_of<Resident> = deck_words("auto", "true", "false");
+
 struct CheckpointConfig {
   std::int64_t every = 0;  ///< steps; 0: not by steps
   double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
-  BestMetric best = BestMetric::none;  ///< Figure of validations whose best checkpoint is kept
-  bool per_rank = false;               ///< Each rank's own model as well
+  BestMetric best = BestMetric::none;       ///< Figure of validations whose best checkpoint is kept
+  bool per_rank = false;                    ///< Each rank's own model as well
+  Resident resident = Resident::automatic;  ///< The newest state is kept in the memory of the hosts
 };
 
 struct ValidationConfig {

@@ -146,8 +146,17 @@ void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>
   given.unusable.insert(key.path);
 }
 
+/// The value, where true and false are words of a key that has others too.
+Node with_words(const Key& key, const Node& node) {
+  const auto* truth = std::get_if<bool>(&node.value);
+  const std::string word = truth != nullptr && *truth ? "true" : "false";
+  const bool is_word =
+      truth != nullptr && std::ranges::find(key.rule.choices, word) != key.rule.choices.end();
+  return is_word ? Node{word, node.position} : node;
+}
+
 void collect_key(const Key& key, const Member& member, DeckValues& given, Mistakes& mistakes) {
-  const auto read = read_value(member.node, default_of(key));
+  const auto read = read_value(with_words(key, member.node), default_of(key));
   if (const auto* wrong = std::get_if<WrongType>(&read)) {
     mistakes.add({wrong->position, {}},
                  cat(key.path, " must be ", type_name(default_of(key)), ", got ", wrong->got));

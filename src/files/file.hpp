@@ -112,6 +112,8 @@ class File {
   std::int64_t size_ = 0;
 };
 
+std::string own_host_name();  ///< The name that the system gives this host.
+
 /// The folder for temporary files: $TMPDIR, else /tmp.
 std::string temporary_folder();
 

@@ -32,10 +32,8 @@ std::string holder(int descriptor) {
 
 /// "process 123 on node7", for the message of a later run.
 void sign(int descriptor) {
-  std::array<char, 128> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) return;
   if (ftruncate(descriptor, 0) != 0) return;
-  write_fully(descriptor, cat("process ", getpid(), " on ", host.data()));
+  write_fully(descriptor, cat("process ", getpid(), " on ", own_host_name()));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace flotilla {
 namespace {
 
 constexpr double most_steps_between = 1e9;
+constexpr double memory_share = 0.01;  ///< The share of the time that states in memory take
 
 }  // namespace
 
@@ -47,6 +48,8 @@ Checkpoints::Checkpoints(Parts parts) : parts_(std::move(parts)), last_step_(par
 void Checkpoints::begin() {
   const double every_s = parts_.run.config.checkpoint.every_s;
   if (every_s > 0.0) clock_.emplace(every_s, parts_.state.step, trace::now_ns());
+  if (const double write_s = parts_.saves.resident_write_s(); write_s > 0.0)
+    memory_clock_.emplace(write_s / memory_share, parts_.state.step, trace::now_ns());
 }
 
 bool Checkpoints::is_planned(std::int64_t step) const {
@@ -55,9 +58,19 @@ bool Checkpoints::is_planned(std::int64_t step) const {
 }
 
 bool Checkpoints::plan_question() {
-  asks_clock_ =
-      clock_ && clock_->asks_after(parts_.state.step + 1) && parts_.run.sync.strategy->pace().may_synchronise;
-  return asks_clock_;
+  const bool may_ask = parts_.run.sync.strategy->pace().may_synchronise;
+  asks_clock_ = may_ask && clock_ && clock_->asks_after(parts_.state.step + 1);
+  asks_memory_clock_ = may_ask && memory_clock_ && memory_clock_->asks_after(parts_.state.step + 1);
+  return asks_clock_ || asks_memory_clock_;
+}
+
+void Checkpoints::save_if_due() {
+  if (is_due()) {
+    save();
+  } else if (asks_memory_clock_ &&
+             memory_clock_->ask(parts_.run.machine.workers, parts_.state.step, trace::now_ns())) {
+    keep_in_memory();
+  }
 }
 
 bool Checkpoints::is_due() {
@@ -104,8 +117,6 @@ void Checkpoints::save() {
   last_step_ = step;
   const BestValidation& best = parts_.validations.best();
   saved.optimizer_step = state.optimizer_steps;
-  saved.numbers = best.numbers();
-  if (run.config.train.seconds > 0.0) saved.numbers[trained_seconds] = parts_.state.trained_s();
   parts_.validations.saved();
   // All workers save or none does: they exchange what became of their parts.
   if (failure.empty()) {
@@ -114,8 +125,28 @@ void Checkpoints::save() {
     parts_.saves.give_up(step, failure);
   }
   if (clock_) clock_->saved(begin_ns);
+  if (memory_clock_) memory_clock_->saved(begin_ns);
   parts_.state.times.stall_ns = parts_.saves.stall_ns();
   longest_ns_ = std::max(longest_ns_, trace::now_ns() - begin_ns);
+}
+
+/// Collective. Less than a save: what hosts hold is compared where it is used.
+void Checkpoints::keep_in_memory() {
+  RunParts& run = parts_.run;
+  const trace::Span span("state in memory");
+  const std::int64_t begin_ns = trace::now_ns();
+  const Stopwatch whole(parts_.state.times.saving_ns);
+  parts_.saves.wait_until_read(parts_.state.step);
+  run.machine.watchdog.beat("keeping the state in memory", parts_.state.step);
+  const StrategyState state = run.sync.strategy->state();
+  parts_.checks.check_finite(state);
+  CheckpointState saved = counters();
+  saved.optimizer_step = state.optimizer_steps;
+  parts_.saves.start_resident(saved, state);
+  memory_clock_->saved(begin_ns);
+  memory_clock_->set_every((seconds(trace::now_ns() - begin_ns) + parts_.saves.resident_write_s()) /
+                           memory_share);
+  parts_.state.times.stall_ns = parts_.saves.stall_ns();
 }
 
 /// The progress of the training, and what it depends on.
@@ -130,7 +161,9 @@ CheckpointState Checkpoints::counters() const {
       .deck = run.config.resolved_text,
       .versions = {{"flotilla", parts_.build}, {"device", run.machine.device->info().description}},
       .choices = run.sync.choices,
+      .numbers = parts_.validations.best().numbers(),
       .training_samples = run.data.training->size()};
+  if (run.config.train.seconds > 0.0) state.numbers[trained_seconds] = parts_.state.trained_s();
   for (const auto* texts : {&run.data.identities, &parts_.changes})
     state.choices.insert(texts->begin(), texts->end());
   if (const std::string names = text_of_class_names(run.data.class_names); !names.empty())

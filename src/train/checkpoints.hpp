@@ -32,6 +32,8 @@ class SaveClock {
   bool ask(const mpi::Communicator& workers, std::int64_t steps, std::int64_t now_ns);
   /// A save began at now_ns, for any reason: the time counts from there.
   void saved(std::int64_t now_ns) { saved_ns_ = now_ns; }
+  /// The seconds between saves from now on, positive.
+  void set_every(double every_s) { every_s_ = every_s; }
 
  private:
   double every_s_;
@@ -61,8 +63,9 @@ class Checkpoints {
   bool is_planned(std::int64_t step) const;
   /// Before a step: whether the workers synchronise after it to ask whether it is time to save. Equal on all.
   bool plan_question();
-  /// Collective after a step, where the workers have synchronised to ask: whether to save now.
-  bool is_due();
+  /// Collective after a step, where the workers have synchronised to ask. Saves if that is due, or keeps the
+  /// state in the memory of the hosts.
+  void save_if_due();
   /// Collective. Saves, unless this step was saved before.
   void save();
   void save_again();  ///< Collective. Saves although this step was saved before: with the best validation.
@@ -72,16 +75,20 @@ class Checkpoints {
   std::int64_t expected_after_next_step(const Position& next) const;
 
  private:
+  bool is_due();
+  void keep_in_memory();
   CheckpointState counters() const;
   std::string save_rows(CheckpointState& state);
   std::vector<CheckpointPart> save_rows_of_servers(const CheckpointState& state);
 
   Parts parts_;
-  std::int64_t saved_floats_ = 0;   ///< In a checkpoint, without rows
-  std::optional<SaveClock> clock_;  ///< Clock of a run with checkpoint.every_s
-  bool asks_clock_ = false;         ///< After the last step
-  std::int64_t last_step_;          ///< The last that was saved
-  std::int64_t longest_ns_ = 0;     ///< Longest stall of the training thread
+  std::int64_t saved_floats_ = 0;          ///< In a checkpoint, without rows
+  std::optional<SaveClock> clock_;         ///< Clock of a run with checkpoint.every_s
+  std::optional<SaveClock> memory_clock_;  ///< Clock of the states in memory
+  bool asks_clock_ = false;                ///< After the last step
+  bool asks_memory_clock_ = false;         ///< After the last step
+  std::int64_t last_step_;                 ///< The last that was saved
+  std::int64_t longest_ns_ = 0;            ///< Longest stall of the training thread
 };
 
 }  // namespace flotilla

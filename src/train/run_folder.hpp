@@ -38,7 +38,10 @@ class RunFolder {
   void open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck);
 
   Reporter& reporter() { return *reporter_; }  ///< After open()
-  Saves::Writers writers() { return {.shared = shared_writer_.get(), .own = own_writer_.get()}; }
+  /// @param resident may be null
+  Saves::Writers writers(ResidentSaves* resident) {
+    return {.shared = shared_writer_.get(), .own = own_writer_.get(), .resident = resident};
+  }
   bool keeps_deck() const { return keeps_deck_; }  ///< After open(): its deck.toml is the deck that was read
   std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Warning of the lock; empty: none
 

@@ -44,7 +44,7 @@ Ending Trainer::run() {
         break;
       }
       if (validations_.is_due(state_.position)) validations_.validate(reports_.last_epoch_s());
-      if (checkpoints_.is_due()) checkpoints_.save();
+      checkpoints_.save_if_due();
     }
     return end();
   } catch (const Divergence& divergence) {  // on all workers, after one and the same step
@@ -107,6 +107,7 @@ Ending Trainer::end() {
     checkpoints_.save();
   }
   saves_.finish_last(state_.step);
+  saves_.end_resident();
   validations_.report_best();
   reports_.report_whole();
   run_.machine.workers.barrier(state_.step);

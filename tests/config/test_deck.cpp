@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -48,6 +50,19 @@ TEST(Deck, OneMistakeIsCalledOneMistake) {
   EXPECT_EQ(mistakes_of(good_deck + "factr = 1\n"),
             "the deck has 1 mistake:\n  bad.toml:13:1: schedule.factr is not a known key; did you mean "
             "\"factor\"?");
+}
+
+TEST(Deck, WordsThatAreTrueAndFalseNeedNoQuotes) {
+  for (const auto& [text, meant] : std::map<std::string, Resident>{{"true", Resident::yes},
+                                                                   {"false", Resident::no},
+                                                                   {"\"false\"", Resident::no},
+                                                                   {"\"auto\"", Resident::automatic}})
+    EXPECT_EQ(load(good_deck + "[checkpoint]\nresident = " + text).config.checkpoint.resident, meant) << text;
+  EXPECT_EQ(load(good_deck, {"checkpoint.resident=false"}).config.checkpoint.resident, Resident::no);
+  EXPECT_NE(mistakes_of(good_deck + "[checkpoint]\nresident = 1")
+                .find("checkpoint.resident must be a string, got an integer"),
+            std::string::npos);
+  EXPECT_NE(mistakes_of(good_deck + "[model]\nkind = true").find("model"), std::string::npos);
 }
 
 TEST(Deck, OverridesAreLaidOverTheDeck) {

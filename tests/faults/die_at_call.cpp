@@ -14,7 +14,8 @@
 #include "tests/support/launched_rank.hpp"
 
 // Loaded into a program before it starts, kills it (SIGKILL) in one of its calls on files below checkpoints/:
-// FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. With
+// FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. The
+// calls on files that hosts keep in memory are "memory-write", "memory-rename" and so on. With
 // FLOTILLA_TEST_SLOW_WRITES="200" it is not killed, but each of its writes there takes so many milliseconds.
 // FLOTILLA_TEST_SLOW_READS="1 500": so long takes rank 1 for each read of 4 KiB or more of a file in a folder
 // named "slow".
@@ -63,10 +64,13 @@ int read_slowness() {
   return where == std::atoi(rank) ? milliseconds : 0;
 }
 
-bool is_the_last(std::string_view call) {
+bool is_the_last(std::string_view path, const std::string& call) {
   static const Plan plan = read_plan();
   static std::atomic<int> calls{0};
-  return plan.count > 0 && call == plan.call && ++calls == plan.count;
+  if (plan.count == 0) return false;
+  const bool is_meant = (is_of_checkpoints(path) && plan.call == call) ||
+                        (path.starts_with("/dev/shm/flotilla-") && plan.call == "memory-" + call);
+  return is_meant && ++calls == plan.count;
 }
 
 void take(int milliseconds) {
@@ -89,7 +93,7 @@ void die() {
 extern "C" {
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t count, off_t position) {
-  if (is_of_checkpoints(descriptor) && is_the_last("write")) {
+  if (is_the_last(path_of(descriptor), "write")) {
     syscall(SYS_pwrite64, descriptor, bytes, count / 2, position);
     die();
   }
@@ -105,17 +109,17 @@ ssize_t pread(int descriptor, void* bytes, size_t count, off_t position) {
 }
 
 int fsync(int descriptor) {
-  if (is_of_checkpoints(descriptor) && is_the_last("sync")) die();
+  if (is_the_last(path_of(descriptor), "sync")) die();
   return static_cast<int>(syscall(SYS_fsync, descriptor));
 }
 
 int rename(const char* from, const char* to) noexcept {
-  if (is_of_checkpoints(std::string_view(to)) && is_the_last("rename")) die();
+  if (is_the_last(to, "rename")) die();
   return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 int unlink(const char* path) noexcept {
-  if (is_of_checkpoints(std::string_view(path)) && is_the_last("remove")) die();
+  if (is_the_last(path, "remove")) die();
   return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
 

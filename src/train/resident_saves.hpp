@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/core/communicator.hpp"
+#include "mpi/watchdog/watchdog.hpp"
+#include "src/checkpoint/checkpoint_writer.hpp"
+#include "src/checkpoint/resident_folder.hpp"
+#include "src/config/config.hpp"
+#include "src/files/run_lock.hpp"
+#include "src/observe/reporter.hpp"
+#include "src/train/run_parts.hpp"
+
+namespace flotilla {
+
+/// Collective over the workers, before a run looks for its checkpoint. Where the run was killed, writes the
+/// newest state that its hosts kept in memory as an ordinary checkpoint, unless the run's checkpoints or
+/// `run.resume` say otherwise; then frees the memory. @param lines on worker 0, what was done
+/// @throws AgreedFailure if it cannot be written; it stays in memory then
+void rescue_resident_state(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog,
+                           std::vector<std::string>& lines);
+
+/// The state of a training that its hosts keep in memory, for a start after processes were killed. The first
+/// worker of each host writes it as a checkpoint into a ResidentFolder.
+class ResidentSaves {
+ public:
+  /// Collective over the workers, after the strategy has taken its shared memory. Null where
+  /// checkpoint.resident is false, or "auto" and something is against it, which `reporter` says.
+  /// @throws AgreedFailure where it is true and something is against it
+  static std::unique_ptr<ResidentSaves> make(RunParts& run, Reporter& reporter);
+  ResidentSaves(const ResidentSaves&) = delete;
+  ResidentSaves& operator=(const ResidentSaves&) = delete;
+
+  CheckpointWriter* writer() { return writer_.get(); }  ///< Null on workers that write nothing
+  std::int64_t bytes() const { return bytes_; }         ///< Of one state
+  /// On worker 0: the run has a checkpoint of that step, and later states follow it.
+  void follow(std::int64_t step);
+  /// Collective over the workers. The training has ended in order: nothing stays in memory.
+  void end();
+
+ private:
+  ResidentSaves(RunParts& run, std::int64_t bytes) : run_(run), bytes_(bytes) {}
+  void begin(bool writes);
+
+  RunParts& run_;
+  std::int64_t bytes_;
+  ResidentRecord record_{};
+  std::optional<RunLock> lock_;  ///< On the folder in memory: it is in use
+  std::unique_ptr<CheckpointWriter> writer_;
+};
+
+}  // namespace flotilla
