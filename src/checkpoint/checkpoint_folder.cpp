@@ -233,9 +233,7 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
 std::int64_t CheckpointFolder::best_step() const {
   std::error_code error;  // mostly that there is no such link
   const std::string target = fs::read_symlink(fs::path(folder_) / best_name, error).string();
-  std::string_view rest = target;
-  const auto step = take_step(rest);
-  return step && rest.empty() ? *step : -1;
+  return step_of_name(target).value_or(-1);
 }
 
 void CheckpointFolder::mark_best(std::int64_t step) const {
@@ -301,12 +299,15 @@ std::string part_damage(const std::string& checkpoint, const CheckpointPart& par
   }
 }
 
+std::optional<std::int64_t> step_of_name(std::string_view name) {
+  const auto step = take_step(name);
+  return step && name.empty() ? step : std::nullopt;
+}
+
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
   std::map<std::int64_t, std::string> files;
   for (const fs::path& file : files_in(folder)) {
-    const std::string name = file.filename().string();
-    std::string_view rest = name;
-    if (const auto step = take_step(rest); step && rest.empty()) files[*step] = file.string();
+    if (const auto step = step_of_name(file.filename().string())) files[*step] = file.string();
   }
   return files;
 }

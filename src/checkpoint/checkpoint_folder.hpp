@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -67,6 +68,9 @@ std::string part_damage(
 /// Checks that the file at `path` is the one that was verified before it was renamed. Values are not read
 /// again. @throws UserError naming the file and what differs.
 void require_written(const std::string& path, const CheckpointPart& written);
+
+/// "step-00000400.h5" → 400; nothing for other names.
+std::optional<std::int64_t> step_of_name(std::string_view name);
 
 /// The complete checkpoints in a folder by step: "step-00000400.h5" → 400. @throws UserError if it can't be
 /// read.

@@ -157,6 +157,7 @@ std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const Check
   }
   for (const auto* parts : {&state.parts, &state.server_parts}) {
     for (const CheckpointPart& part : *parts) {
+      if (!writer.workers.share_folder && !is_there(part_file(path, part))) continue;  // on another host
       require_written(part_file(path, part), part);
       moved();
     }

@@ -26,6 +26,9 @@ struct SaveReport {
 /// The workers that save together.
 struct SavingWorkers {
   int rank = 0;  ///< Worker 0 writes the checkpoint, and reports
+  /// Else each host has a folder of its own, with the parts of its workers, and one worker of each host
+  /// writes the checkpoint into it.
+  bool share_folder = true;
   /// Collective over the workers, on their writing threads: each gives a text and gets those of all, in the
   /// order of ranks; the step is that of the checkpoint, the same on all. Null: this worker saves alone.
   std::function<std::vector<std::string>(const std::string&, std::int64_t step)> exchange{};
@@ -35,8 +38,9 @@ struct SavingWorkers {
 /// read on the writing thread, which may outlive their creator.
 struct Save {
   CheckpointState state;
-  std::shared_ptr<ValueSource> shared{};  ///< Values of the checkpoint itself; null except on worker 0
-  std::shared_ptr<ValueSource> own{};     ///< Values of this worker's part; null on all workers: no parts
+  std::shared_ptr<ValueSource>
+      shared{};                        ///< Values of the checkpoint itself; null unless this worker writes it
+  std::shared_ptr<ValueSource> own{};  ///< Values of this worker's part; null on all workers: no parts
   std::map<std::string, double> own_numbers{};  ///< Numbers in the state of this worker's part
   std::int64_t best_step = -1;                  ///< Step of the checkpoint that stays as best.h5; −1: none
 };

@@ -13,9 +13,9 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
-#include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/hdf5_read.hpp"
 #include "src/checkpoint/write_file.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
@@ -46,6 +46,28 @@ std::map<std::int64_t, std::string> run_checkpoints(const std::string& run) {
 
 /// The path of the run, in a file beside the checkpoints.
 constexpr const char* run_name = "/run";
+
+/// A checkpoint or a part of one under another name, verified.
+void copy_checkpoint(const std::string& from, const std::string& to) {
+  CheckpointFile source(from, CheckpointFile::Content::everything);
+  NewFile copy(to, source.tensors());
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) copy.append(i, source.bytes(i));
+  copy.complete(&source.state());
+  copy.give_name();
+}
+
+/// @param checkpoint where its parts are looked for, as those of this file
+ResidentState state_of(const std::string& file, const std::string& checkpoint) {
+  const CheckpointFile content(file, CheckpointFile::Content::everything);
+  ResidentState state{
+      .file = file, .step = content.state().step, .checksum = content.checksum(), .missing = {}};
+  for (const CheckpointPart& part : content.state().parts)
+    if (state.missing.empty()) state.missing = part_damage(checkpoint, part);
+  return state;
+}
+
+/// The processes of a killed run may exist a little longer than its launcher.
+constexpr double patience_with_lock_s = 5.0;
 
 constexpr std::time_t forgotten_after_s = 24 * 60 * 60;
 
@@ -92,9 +114,49 @@ bool ResidentFolder::is_there() const {
   return ::lstat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::getuid();
 }
 
-std::optional<std::string> ResidentFolder::newest(std::vector<std::string>& damage) const {
-  if (!is_there()) return std::nullopt;
-  return find_newest_good(path_, [&](const std::string& text) { damage.push_back(text); });
+std::unique_ptr<RunLock> ResidentFolder::take(std::vector<std::string>& lines) const {
+  if (!is_there()) return nullptr;
+  try {
+    return std::make_unique<RunLock>(path_, patience_with_lock_s);
+  } catch (const UserError&) {
+    lines.push_back(cat("the state in ", path_, " was left alone: ", lock_holder(path_).value_or("a process"),
+                        " has it"));
+    return nullptr;
+  }
+}
+
+void ResidentFolder::save_parts(const std::string& run) const {
+  if (!is_there()) return;
+  const auto checkpoints = run_checkpoints(run);
+  const CheckpointFolder folder(run + "/checkpoints");
+  for (const fs::directory_entry& parts : fs::directory_iterator(path_)) {
+    if (parts.path().extension() != ".parts") continue;
+    const auto step = step_of_name(fs::path(parts.path()).replace_extension(".h5").filename().string());
+    if (!step || (!checkpoints.empty() && checkpoints.rbegin()->first >= *step)) continue;
+    folder.make_parts(*step);
+    for (const fs::directory_entry& part : fs::directory_iterator(parts.path())) {
+      const std::string name = part.path().filename().string();
+      if (!is_part_name(name) || !first_damage(hdf5::read_index(part.path().string())).empty()) continue;
+      copy_checkpoint(part.path().string(), part_file(folder.path_of(*step), {.name = name}));
+    }
+  }
+}
+
+std::vector<ResidentState> ResidentFolder::states(const std::string& run,
+                                                  std::vector<std::string>& damage) const {
+  std::vector<ResidentState> states;
+  if (!is_there()) return states;
+  const auto files = checkpoints_in(path_);
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    try {
+      if (std::string problem = first_damage(hdf5::read_index(file->second)); !problem.empty())
+        throw UserError(problem);
+      states.push_back(state_of(file->second, CheckpointFolder(run + "/checkpoints").path_of(file->first)));
+    } catch (const UserError& error) {
+      damage.push_back(cat("'", file->second, "' is damaged and was passed over: ", error.what()));
+    }
+  }
+  return states;
 }
 
 void ResidentFolder::remove() const {
@@ -140,11 +202,6 @@ std::string ResidentFolder::why_abandoned(const std::string& id) const {
   return old ? cat("no start of ", run.empty() ? "its run" : run, " has used it for a day") : "";
 }
 
-ResidentState resident_state_of(const std::string& file) {
-  const CheckpointFile checkpoint(file, CheckpointFile::Content::everything);
-  return {.file = file, .step = checkpoint.state().step, .checksum = checkpoint.checksum()};
-}
-
 std::string why_not_resident(const std::string& run, const ResidentRecord& record, std::int64_t step) {
   const auto files = run_checkpoints(run);
   if (!files.empty() && files.rbegin()->first >= step)
@@ -154,20 +211,16 @@ std::string why_not_resident(const std::string& run, const ResidentRecord& recor
   return {};
 }
 
-std::optional<ResidentState> checkpoint_of_same_step(const std::string& run, const ResidentState& state) {
+std::optional<ResidentState> checkpoint_of_step(const std::string& run, std::int64_t step) {
   const auto files = run_checkpoints(run);
-  const auto same = files.find(state.step);
-  return same == files.end() ? std::nullopt : std::optional(resident_state_of(same->second));
+  const auto same = files.find(step);
+  return same == files.end() ? std::nullopt : std::optional(state_of(same->second, same->second));
 }
 
 std::string save_resident_state(const ResidentState& state, const std::string& run) {
-  CheckpointFile from(state.file, CheckpointFile::Content::everything);
-  const CheckpointFolder folder(run + "/checkpoints");
-  NewFile to(folder.path_of(state.step), from.tensors());
-  for (std::size_t i = 0; i < from.tensors().size(); ++i) to.append(i, from.bytes(i));
-  to.complete(&from.state());
-  to.give_name();
-  return folder.path_of(state.step);
+  const std::string path = CheckpointFolder(run + "/checkpoints").path_of(state.step);
+  copy_checkpoint(state.file, path);
+  return path;
 }
 
 }  // namespace flotilla

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "src/files/run_lock.hpp"
 
 namespace flotilla {
 
@@ -22,8 +25,19 @@ struct ResidentRecord {
   static void remove(const std::string& run);  ///< Nothing if it is not there
 };
 
+/// A state in memory that may become a checkpoint.
+struct ResidentState {
+  std::string file{};
+  std::int64_t step = -1;
+  std::uint64_t checksum = 0;  ///< Of the state and all values, equal on all hosts
+  /// Why the run's folder lacks a part that belongs to it, once all hosts have saved theirs; empty: none is
+  /// missing
+  std::string missing{};
+};
+
 /// The state of a run in the memory of this host: /dev/shm/flotilla-USER-ID, a folder of checkpoints that
-/// only its user can read. Its pages outlive processes that are killed, not the host.
+/// only its user can read, with the parts of this host's workers. Its pages outlive processes that are
+/// killed, not the host.
 class ResidentFolder {
  public:
   static constexpr const char* memory = "/dev/shm";
@@ -34,8 +48,14 @@ class ResidentFolder {
   void make(const std::string& run) const;
   bool is_there() const;
   const std::string& path() const { return path_; }
-  /// The newest good checkpoint in it; empty: none. `damage` gets a line for each damaged one.
-  std::optional<std::string> newest(std::vector<std::string>& damage) const;
+  /// Takes it over from processes that are gone, and waits for those that are going. @returns null where
+  /// there is none, or another run, of which this one is a copy, has it: `lines` says so then
+  std::unique_ptr<RunLock> take(std::vector<std::string>& lines) const;
+  /// Copies the workers' parts of states that are newer than the checkpoints of `run` there, verified.
+  /// Damaged ones are left out. @throws UserError if one cannot be written
+  void save_parts(const std::string& run) const;
+  /// The good states in it, the newest first. `damage` gets a line for each damaged one.
+  std::vector<ResidentState> states(const std::string& run, std::vector<std::string>& damage) const;
   void remove() const;
 
   /// Removes the folders of this user and host that no process holds (RunLock) and whose run has another id
@@ -49,24 +69,16 @@ class ResidentFolder {
   std::string path_;
 };
 
-/// A state in memory that may become a checkpoint.
-struct ResidentState {
-  std::string file;  ///< Its path; empty: there is none
-  std::int64_t step = -1;
-  std::uint64_t checksum = 0;  ///< Of the state and all values, equal on all hosts
-};
-
-/// Reads what is needed to choose among hosts. @throws UserError for a file that is damaged
-ResidentState resident_state_of(const std::string& file);
-
 /// Why a run must not go on from its state of `step` in memory: its checkpoints are as new, or the one that
 /// it followed was removed. Empty: it may.
 std::string why_not_resident(const std::string& run, const ResidentRecord& record, std::int64_t step);
 
-/// The run's checkpoint of the same step; empty: it has none. @throws UserError if it is damaged
-std::optional<ResidentState> checkpoint_of_same_step(const std::string& run, const ResidentState& state);
+/// The run's checkpoint of that step; empty: it has none. @throws UserError if it is damaged
+std::optional<ResidentState> checkpoint_of_step(const std::string& run, std::int64_t step);
 
-/// Writes the state as an ordinary checkpoint of the run, verified. @returns its path. @throws UserError
+/// Writes the state as an ordinary checkpoint of the run, verified; its parts are there
+/// (ResidentFolder::save_parts).
+/// @returns its path. @throws UserError
 std::string save_resident_state(const ResidentState& state, const std::string& run);
 
 }  // namespace flotilla

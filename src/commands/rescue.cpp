@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,11 +25,11 @@ struct RescueArguments {
   bool dry_run = false;
 };
 
-/// Saves the state in this host's memory unless the run has it already. @returns what was done, or would be
+/// Saves a state in this host's memory unless the run has it already. @returns what was done, or would be
 std::string rescue_state(const RescueArguments& given, const ResidentRecord& record,
                          const ResidentState& state) {
   const std::string what = cat("the state of step ", state.step, " in the memory of ", own_host_name());
-  if (const auto same = checkpoint_of_same_step(given.run, state)) {
+  if (const auto same = checkpoint_of_step(given.run, state.step)) {
     if (same->checksum == state.checksum) return cat(what, " is in ", same->file, " already");
     throw UserError(cat(what, " and ", same->file,
                         " differ, so the memory of one host is not to be trusted: move that "
@@ -37,6 +38,9 @@ std::string rescue_state(const RescueArguments& given, const ResidentRecord& rec
   if (const std::string reason = why_not_resident(given.run, record, state.step); !reason.empty())
     return cat(what, " is of no use: ", reason);
   if (given.dry_run) return cat(what, " would be saved as a checkpoint of ", given.run);
+  if (!state.missing.empty())
+    return cat("the parts of this host's workers were saved, not yet a checkpoint: ", state.missing,
+               "; rescue the run on the other hosts too");
   return cat(what, " was saved as ", save_resident_state(state, given.run));
 }
 
@@ -52,12 +56,15 @@ int rescue(const RescueArguments& given) {
   }
   const ResidentFolder folder(record->id);
   std::vector<std::string> damage;
-  const std::optional<std::string> file = folder.newest(damage);
+  const std::unique_ptr<RunLock> taken = folder.take(damage);
+  if (taken && !given.dry_run) folder.save_parts(given.run);
+  std::vector<ResidentState> states;
+  if (taken) states = folder.states(given.run, damage);
   for (const std::string& line : damage) print_error_line(cat("flotilla: warning: ", line));
-  print_line(file ? rescue_state(given, *record, resident_state_of(*file))
-                  : cat("the memory of ", own_host_name(), " holds no state of ", given.run));
+  print_line(!states.empty() ? rescue_state(given, *record, states.front())
+                             : cat("the memory of ", own_host_name(), " holds no state of ", given.run));
   if (given.dry_run) return 0;
-  folder.remove();
+  if (taken) folder.remove();
   std::erase(record->hosts, own_host_name());
   record->write(given.run);
   return 0;

@@ -173,7 +173,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   // 1. Lock the run's folder before its checkpoints are read.
   RunFolder folder(config, workers, watchdog);
   std::vector<std::string> warnings;
-  rescue_resident_state(config, workers, watchdog, warnings);
+  const std::vector<std::string> rescued = rescue_resident_state(config, workers, watchdog);
   const std::optional<LoadedCheckpoint> found = find_beginning(config, workers, watchdog, warnings);
   const LoadedCheckpoint* const resumed = found ? &*found : nullptr;
   if (servers != nullptr) servers->set_folder(config.run.output);
@@ -198,6 +198,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   if (const std::string warning = folder.warning(); !warning.empty()) warnings.push_back(warning);
   report_start({training.deck_path, deck, machines, resumed, values, staged, warnings, folder.keeps_deck()},
                run, reporter);
+  for (const std::string& line : rescued) reporter.say(cat("memory       ", line));
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   std::unique_ptr<MlperfLog> mlperf;
   agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });

@@ -304,9 +304,9 @@ std::vector<Key> checkpoint_and_validation_keys() {
       key<&CheckpointConfig::resident>(
           "checkpoint.resident", any_value(), of_machine,
           "Keep the newest state in the memory of the hosts (/dev/shm) too, from which a run whose processes "
-          "were killed goes on; false is written without quotes too. \"auto\": with all-reduce, where there "
-          "is "
-          "room for two states"),
+          "were killed goes on (docs/faults.md). \"auto\": where there is room for two states; true and "
+          "false "
+          "need no quotes"),
       key<&ValidationConfig::every>("validation.every", at_least(0, most_steps), of_machine,
                                     "Epochs between validations; 0: after the last step only"),
       key<&ValidationConfig::batch_size>("validation.batch_size", at_least(0, most_count), of_machine,

@@ -20,10 +20,10 @@ namespace flotilla {
 
 /// Collective over the workers, before a run looks for its checkpoint. Where the run was killed, writes the
 /// newest state that its hosts kept in memory as an ordinary checkpoint, unless the run's checkpoints or
-/// `run.resume` say otherwise; then frees the memory. @param lines on worker 0, what was done
+/// `run.resume` say otherwise; then frees the memory. @returns on worker 0 what was done, a line each
 /// @throws AgreedFailure if it cannot be written; it stays in memory then
-void rescue_resident_state(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog,
-                           std::vector<std::string>& lines);
+std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
+                                               mpi::Watchdog& watchdog);
 
 /// The state of a training that its hosts keep in memory, for a start after processes were killed. The first
 /// worker of each host writes it as a checkpoint into a ResidentFolder.
@@ -37,7 +37,10 @@ class ResidentSaves {
   ResidentSaves& operator=(const ResidentSaves&) = delete;
 
   CheckpointWriter* writer() { return writer_.get(); }  ///< Null on workers that write nothing
-  std::int64_t bytes() const { return bytes_; }         ///< Of one state
+  bool writes_checkpoint() const {
+    return run_.machine.host.is_root();
+  }                                              ///< Else this worker's part, or nothing
+  std::int64_t bytes() const { return bytes_; }  ///< Of one state
   /// On worker 0: the run has a checkpoint of that step, and later states follow it.
   void follow(std::int64_t step);
   /// Collective over the workers. The training has ended in order: nothing stays in memory.
@@ -45,7 +48,7 @@ class ResidentSaves {
 
  private:
   ResidentSaves(RunParts& run, std::int64_t bytes) : run_(run), bytes_(bytes) {}
-  void begin(bool writes);
+  void begin();
 
   RunParts& run_;
   std::int64_t bytes_;

@@ -39,9 +39,10 @@ Saves::Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::str
   if (resident_ == nullptr) return;
   resident_write_s_ = expected_resident_s(resident_->bytes());
   if (resident_->writer() == nullptr) return;
-  const bool shares = root && writers.shared != nullptr;
-  targets_.push_back(
-      {resident_->writer(), Purpose::in_memory, false, shares ? targets_.front().shared : source()});
+  std::shared_ptr<StateSource> values;
+  if (resident_->writes_checkpoint())
+    values = root && writers.shared != nullptr ? targets_.front().shared : source();
+  targets_.push_back({resident_->writer(), Purpose::in_memory, false, values});
 }
 
 void Saves::start(const CheckpointState& counters, const StrategyState& state, std::int64_t best_step) {
@@ -57,12 +58,13 @@ void Saves::start(const CheckpointState& counters, const StrategyState& state, s
 }
 
 void Saves::start_resident(const CheckpointState& counters, const StrategyState& state) {
-  // Equal files on all hosts, also in what only worker 0 knows.
-  std::string text =
-      run_.machine.workers.is_root() ? nlohmann::json(with_numbers(counters, state)).dump() : "";
-  run_.machine.workers.broadcast(text);
   const auto target = std::ranges::find(targets_, Purpose::in_memory, &Target::purpose);
-  if (target == targets_.end() || !source_is_read(*target)) return;
+  // Equal files on all hosts, also in what only worker 0 knows; nothing while it still reads a checkpoint.
+  std::string text;
+  if (run_.machine.workers.is_root() && source_is_read(*target))
+    text = nlohmann::json(with_numbers(counters, state)).dump();
+  run_.machine.workers.broadcast(text);
+  if (text.empty() || target == targets_.end()) return;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
@@ -81,7 +83,7 @@ void Saves::end_resident() {
 /// Whether no other target's writer still reads from the source of this one.
 bool Saves::source_is_read(const Target& target) {
   return std::ranges::all_of(targets_, [&](const Target& other) {
-    return other.writer == target.writer || other.shared != target.shared ||
+    return other.writer == target.writer || !other.shared || other.shared != target.shared ||
            other.writer->wait_until_read_for(0.0);
   });
 }
@@ -97,7 +99,7 @@ CheckpointState Saves::with_numbers(const CheckpointState& counters, const Strat
 
 void Saves::start(Target& target, const CheckpointState& whole, const StrategyState& state,
                   std::int64_t best_step) {
-  const bool parts = target.is_consensus() && !state.own.empty();
+  const bool parts = target.purpose != Purpose::own_model && !state.own.empty();
   if (!target.shared && !parts) return;
   if (parts && !target.own)
     target.own = std::make_shared<WorkerStateSource>(
@@ -169,7 +171,12 @@ void Saves::report(Target& target) {
     if (target.speaks) stalls_.erase(saved.step);
     if (!saved.error.empty() || !target.is_consensus()) continue;
     last_good_ = saved.path;
-    if (target.speaks && resident_ != nullptr) resident_->follow(saved.step);
+    if (!target.speaks || resident_ == nullptr) continue;
+    try {
+      resident_->follow(saved.step);
+    } catch (const UserError& error) {
+      reporter_.warn(error.what());
+    }
   }
 }
 

@@ -35,7 +35,7 @@ std::ptrdiff_t open_files() {
 TEST(DiskCalls, SyncTheFileThenRenameItThenSyncTheFolder) {
   const test::TemporaryFolder folder;
   WatchedCalls calls(folder.path());
-  const std::string temporary = cat("a.h5.tmp-", ::getpid());
+  const std::string temporary = temporary_name("a.h5");
 
   write_checkpoint_file(folder.path("a.h5"), sample_snapshot(1));
 

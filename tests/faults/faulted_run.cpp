@@ -177,7 +177,7 @@ void FaultedRun::run_with(const Fault& fault) {
   Texts more;
   const bool whole_run = fault.harm == Harm::fail_call || fault.harm == Harm::fill_shared_memory;
   if (whole_run || fault.moment == Moment::at_the_end)
-    more.push_back("train.steps=" + std::to_string(comparable_step(at_least_ + 60)));
+    more.push_back("train.steps=" + std::to_string(comparable_step(std::max(at_least_, in_memory_) + 60)));
   if (fault.harm == Harm::fill_shared_memory)
     fill_disk(fill_of(shared_memories()[static_cast<std::size_t>(fault.host)]));
   Program program(soak_command(case_, place_, place_.output, more, &fault));
@@ -225,6 +225,7 @@ void FaultedRun::wait_until_gone(Program& program, std::map<int, pid_t> ranks, d
   note_resumption(*result);
   examine(outcome);
   look_for_files(outcome);
+  in_memory_ = case_.way.parts && case_.hosts > 1 ? -1 : step_in_memory();
 }
 
 void FaultedRun::check_end_of(Outcome& outcome, const Result& result) const {
@@ -255,9 +256,13 @@ void FaultedRun::note_resumption(const Result& result) {
   if (step < at_least_)
     note_wrong("it went on from step " + std::to_string(step) + ", " + std::to_string(at_least_) +
                " had been reported as saved");
-  if (!newest_damaged_.empty() && !contains(result.errors, fs::path(newest_damaged_).filename().string()))
+  if (step < in_memory_)
+    note_wrong("it went on from step " + std::to_string(step) + ", " + std::to_string(in_memory_) +
+               " was in the memory of a host");
+  if (!newest_damaged_.empty() && step != in_memory_ &&
+      !contains(result.errors, fs::path(newest_damaged_).filename().string()))
     note_wrong(newest_damaged_ + " was passed over without a word:\n" + result.errors);
-  if (!newest_damaged_.empty() && step != at_least_)
+  if (!newest_damaged_.empty() && step != at_least_ && step != in_memory_)
     note_wrong("it went on from step " + std::to_string(step) + " instead of " + std::to_string(at_least_));
   newest_damaged_.clear();
 }
@@ -267,7 +272,7 @@ void FaultedRun::finish() {
   // A checkpoint may be there that was not reported any more.
   const auto files = checkpoints();
   const std::int64_t newest = files.empty() ? 0 : files.rbegin()->first;
-  const std::int64_t end = comparable_step(std::max(at_least_, newest) + 20);
+  const std::int64_t end = comparable_step(std::max({at_least_, newest, in_memory_}) + 20);
   outcomes_.push_back({});
   const Result result =
       run(soak_command(case_, place_, place_.output, {"train.steps=" + std::to_string(end)}, nullptr));

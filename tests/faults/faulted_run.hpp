@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -56,6 +57,8 @@ class FaultedRun {
   std::vector<std::string> shared_memories() const;
   std::map<std::int64_t, std::string> checkpoints() const;
   bool is_good(const std::string& checkpoint) const;
+  bool is_kept_state(const std::filesystem::directory_entry& entry) const;
+  std::int64_t step_in_memory() const;
   void note_wrong(const std::string& what);
 
   SoakCase case_;
@@ -65,7 +68,8 @@ class FaultedRun {
   std::vector<Outcome> outcomes_;
   std::set<std::string> damaged_;  ///< Checkpoints that were damaged, and not written again since
   std::int64_t at_least_ = 0;      ///< Where the next run must go on, or later
-  std::string newest_damaged_{};   ///< It must say that it passed this one over; empty: nothing
+  std::int64_t in_memory_ = -1;   ///< Where it must go on if that is later: a state that hosts keep; -1: none
+  std::string newest_damaged_{};  ///< It must say that it passed this one over; empty: nothing
 };
 
 /// What a run with this fault did wrong, by how it ended; empty: nothing. @param fired the fault came about

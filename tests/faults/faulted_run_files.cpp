@@ -6,6 +6,8 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/faults/faulted_run.hpp"
 
+#include "src/checkpoint/resident_folder.hpp"
+
 // What runs leave in their folders, in shared memory and among temporary files.
 
 namespace flotilla::test {
@@ -115,12 +117,37 @@ void FaultedRun::look_for_files(Outcome& outcome) const {
       const bool of_launcher = (outcome.fault.harm == Harm::kill_launcher || outcome.exit_code == 128 + 10) &&
                                (name.starts_with("vader_segment.") || name.starts_with("ompi."));
       const bool empty = name.starts_with("flotilla-") && entry.is_regular_file() && entry.file_size() == 0;
+      if (is_kept_state(entry)) continue;
       if (!of_launcher && !cannot_remove && !empty && name != "fill")
         outcome.wrong.push_back("left: " + entry.path().string());
       std::error_code ignored;
       fs::remove_all(entry.path(), ignored);
     }
   }
+}
+
+/// Whether it is the state in memory of this run, which has not ended.
+bool FaultedRun::is_kept_state(const fs::directory_entry& entry) const {
+  const auto record = ResidentRecord::read(place_.output);
+  return record && entry.is_directory() &&
+         entry.path().filename() == fs::path(ResidentFolder(record->id).path()).filename();
+}
+
+/// The newest step that hosts keep in memory, all parts included where workers differ; -1: none.
+std::int64_t FaultedRun::step_in_memory() const {
+  const auto record = ResidentRecord::read(place_.output);
+  std::int64_t newest = -1;
+  if (!record) return newest;
+  const std::string name = fs::path(ResidentFolder(record->id).path()).filename().string();
+  for (const std::string& memory : shared_memories()) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(fs::path(memory) / name, none))
+      if (entry.path().extension() == ".h5" && is_good(entry.path().string()))
+        newest = std::max(newest, step_of(entry.path().string()));
+  }
+  const auto files = checkpoints();
+  if (record->follows >= 0 && !files.contains(record->follows)) return -1;
+  return files.empty() || files.rbegin()->first < newest ? newest : -1;
 }
 
 void FaultedRun::damage_newest() {
