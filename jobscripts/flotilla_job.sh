@@ -145,7 +145,7 @@ put_back() {
     exit 1
   fi
   # Preemption and administrators have put it back already: asked twice, Slurm would run it once more when it is done.
-  if [[ $(job_state) == RUNNING ]]; then scontrol requeue "$SLURM_JOB_ID"; fi
+  if [[ $(job_state) == RUNNING ]]; then scontrol requeue "$SLURM_JOB_ID" || true; fi
 }
 
 # launch_and_listen DECK [key.path=value …]: keeps what the launcher says on stderr in $words too. The queue signals all processes
