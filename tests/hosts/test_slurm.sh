@@ -234,8 +234,8 @@ END
   [ "$(sort rescued | paste -sd ' ')" = "h0 $work/saved h1 $work/saved" ] || fail "rescued: $(cat rescued)"
   says "$job" "a node was lost: h2"
   "$slurm" run scontrol update nodename=h2 state=down reason=lost
-  down_after 5
   follow "$job"
+  down_after 5
   [ "$(has saved start workers)" = "6 4" ] || fail "workers: $(has saved start workers)"
   [ "$(losses saved | wc -l)" = 20 ] || fail "it has $(losses saved | wc -l) steps"
 }
