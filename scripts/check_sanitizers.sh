@@ -45,12 +45,12 @@ findings=$PWD/$build/findings
 # metrics, which several threads use; and loops that OpenMP's threads share. The others compute on one thread, or count
 # allocations with operators of their own, which ThreadSanitizer replaces.
 with_threads=(
-  test_loader test_loader_bad_samples test_byte_samples test_images test_image_transform test_arrays
+  test_loader test_byte_samples test_images test_image_transform test_arrays
   test_shards test_clicks test_staging
-  test_communication_thread test_communication_lanes test_staged_all_reduce test_all_reduce test_collectives
+  test_communication_lanes test_staged_all_reduce test_all_reduce test_collectives
   test_stop_consensus test_collective_log test_roll_call test_watchdog test_failing_jobs test_mismatched_jobs test_nccl
   test_push_pull test_payloads test_row_exchange test_parameter_server test_click_training test_local_sgd
-  test_checkpoint_writer test_checkpoint_parts test_save_sequences test_saving test_save_clock
+  test_checkpoint_writer test_checkpoint_folder test_save_sequences test_saving test_save_clock
   test_reporter test_console test_trace_file test_report_reader
   test_trainer test_beginning test_far_memory test_synchronised_norm test_straggler_monitor
   test_flat_math test_row_update test_half test_softmax_loss test_layer_norm test_image_operations test_bfloat16_images

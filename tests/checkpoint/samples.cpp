@@ -7,8 +7,6 @@
 #include <iterator>
 #include <memory>
 
-#include "kernels/error.hpp"
-
 namespace flotilla {
 
 void add_tensor(Snapshot& snapshot, const std::string& path, const Shape& shape, float value) {
@@ -88,22 +86,6 @@ bool equal(const Snapshot& a, const Snapshot& b) {
            std::memcmp(v.data(), w.data(), v.size_bytes()) == 0;
   };
   return states && std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(), same);
-}
-
-std::string user_error(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return {};
-}
-
-testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    if (text.find(part) == std::string::npos)
-      return testing::AssertionFailure() << "'" << text << "' does not mention '" << part << "'";
-  return testing::AssertionSuccess();
 }
 
 }  // namespace flotilla

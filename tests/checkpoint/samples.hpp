@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +9,7 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_writer.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla {
 
@@ -44,10 +42,7 @@ void put_byte(const std::string& path, std::size_t position, std::byte value);
 /// Whether everything in two snapshots is equal, values bit for bit.
 bool equal(const Snapshot& a, const Snapshot& b);
 
-/// The text of the UserError that `action` throws; empty if it throws none.
-std::string user_error(const std::function<void()>& action);
-
-/// Succeeds if `text` holds all of `parts`.
-testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& parts);
+using test::error_of;
+using test::mentions;
 
 }  // namespace flotilla

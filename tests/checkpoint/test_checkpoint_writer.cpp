@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/support/in_folder.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
@@ -23,8 +24,9 @@ void save(CheckpointWriter& writer, std::int64_t step) {
 
 }  // namespace
 
-TEST(CheckpointWriter, SavesReportsAndKeepsTheLast) {
-  const test::TemporaryFolder folder;
+using CheckpointWriters = test::InFolder;
+
+TEST_F(CheckpointWriters, SavesReportsAndKeepsTheLast) {
   CheckpointWriter writer(folder.path("run/checkpoints"), 2);
 
   for (const std::int64_t step : {10, 20, 30}) save(writer, step);
@@ -43,8 +45,7 @@ TEST(CheckpointWriter, SavesReportsAndKeepsTheLast) {
   EXPECT_TRUE(equal(read_checkpoint(reports[2].path), sample_snapshot(30)));
 }
 
-TEST(CheckpointWriter, MakesAFolderThatWasRemovedAnew) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, MakesAFolderThatWasRemovedAnew) {
   CheckpointWriter writer(folder.path("run/checkpoints"), 1);
   std::filesystem::remove_all(folder.path("run"));
 
@@ -65,15 +66,14 @@ class HungrySource : public ValueSource {
   std::vector<CheckpointTensor> tensors_ = sample_snapshot(7).tensors;
 };
 
-TEST(CheckpointWriter, TellsOfMissingMemoryInWords) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, TellsOfMissingMemoryInWords) {
   CheckpointWriter writer(folder.path(), 1);
 
   writer.start({.state = sample_snapshot(7).state, .shared = std::make_shared<HungrySource>()});
   writer.finish();
 
   const std::string error = writer.reports().at(0).error;
-  EXPECT_NE(error.find("the checkpoint of step 7 was not saved: out of memory"), std::string::npos) << error;
+  EXPECT_TRUE(mentions(error, {"the checkpoint of step 7 was not saved: out of memory"}));
 }
 
 /// Notes which signals its thread blocks.
@@ -89,8 +89,7 @@ class SignalSource : public HungrySource {
   sigset_t& blocked_;
 };
 
-TEST(CheckpointWriter, LeavesRequestsToOtherThreadsAndCrashesToTheirHandlers) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, LeavesRequestsToOtherThreadsAndCrashesToTheirHandlers) {
   CheckpointWriter writer(folder.path(), 1);
   sigset_t blocked;
   sigemptyset(&blocked);
@@ -125,8 +124,7 @@ class NoRoomForThreads {
   pthread_attr_t before_{};
 };
 
-TEST(CheckpointWriter, LeavesSignalsAsTheyAreWhereItsThreadCannotStart) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, LeavesSignalsAsTheyAreWhereItsThreadCannotStart) {
   CheckpointWriter writer(folder.path(), 1);
   {
     const NoRoomForThreads crowded;
@@ -141,8 +139,7 @@ TEST(CheckpointWriter, LeavesSignalsAsTheyAreWhereItsThreadCannotStart) {
   EXPECT_EQ(writer.reports().at(0).error, "");
 }
 
-TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, FinishesTheSaveInItsDestructor) {
   {
     CheckpointWriter writer(folder.path(), 1);
     save(writer, 7);
@@ -151,9 +148,7 @@ TEST(CheckpointWriter, FinishesTheSaveInItsDestructor) {
   EXPECT_TRUE(equal(read_checkpoint(folder.path("step-00000007.h5")), sample_snapshot(7)));
 }
 
-TEST(CheckpointWriter, DoesNotWaitWhileAnExceptionIsThrown) {
-  const test::TemporaryFolder folder;
-
+TEST_F(CheckpointWriters, DoesNotWaitWhileAnExceptionIsThrown) {
   try {
     CheckpointWriter writer(folder.path(), 1);
     save(writer, 7);
@@ -163,8 +158,7 @@ TEST(CheckpointWriter, DoesNotWaitWhileAnExceptionIsThrown) {
   }
 }
 
-TEST(CheckpointWriter, RemovesWhatAKilledRunLeft) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, RemovesWhatAKilledRunLeft) {
   put_bytes(folder.path("step-00000004.h5.tmp-17"), {});
 
   const CheckpointWriter writer(folder.path(), 1);
@@ -172,19 +166,17 @@ TEST(CheckpointWriter, RemovesWhatAKilledRunLeft) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST(CheckpointWriter, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
-  const test::TemporaryFolder folder;
+TEST_F(CheckpointWriters, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
   put_bytes(folder.path("file"), {});
 
-  EXPECT_TRUE(mentions(user_error([&] { CheckpointWriter(folder.path("file/checkpoints"), 1); }),
+  EXPECT_TRUE(mentions(error_of([&] { CheckpointWriter(folder.path("file/checkpoints"), 1); }),
                        {folder.path("file/checkpoints")}));
   EXPECT_THROW(CheckpointWriter(folder.path(), 0), InternalError);
 }
 
-TEST(CheckpointWriter, ReportsALimitOnFileSizesAndLivesOn) {
+TEST_F(CheckpointWriters, ReportsALimitOnFileSizesAndLivesOn) {
   // Not a plain fork: the writer that a test above left alone may hold locks.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const test::TemporaryFolder folder;
   const auto exit_code_under_limit = [&] {
     CheckpointWriter writer(folder.path(), 2);
     save(writer, 1);

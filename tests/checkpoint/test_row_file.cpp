@@ -13,6 +13,7 @@
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/support/in_folder.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
@@ -30,7 +31,7 @@ std::vector<Rows> sample_tables() {
 
 /// Reads all tables and compares them with those that were written. Returns the text of the UserError.
 std::string error_of_reading(const std::string& path, const std::vector<Rows>& written) {
-  return user_error([&] {
+  return error_of([&] {
     RowFileReader reader(path);
     for (std::size_t i = 0; i < reader.tables().size(); ++i)
       EXPECT_TRUE(equal(read_rows(reader, i), written.at(i))) << "accepted with other rows";
@@ -59,8 +60,9 @@ class DamagedRows : public testing::Test {
 
 }  // namespace
 
-TEST(RowFile, GivesBackTablesAndRowsBitForBit) {
-  const test::TemporaryFolder folder;
+using RowFile = test::InFolder;
+
+TEST_F(RowFile, GivesBackTablesAndRowsBitForBit) {
   const std::vector<Rows> written = sample_tables();
   ASSERT_GT(written[0].keys.back(), std::uint64_t{1} << 63);
 
@@ -75,17 +77,14 @@ TEST(RowFile, GivesBackTablesAndRowsBitForBit) {
   EXPECT_EQ(part.bytes, static_cast<std::int64_t>(bytes_of(folder.path("server-0003.h5")).size()));
 }
 
-TEST(RowFile, IsTheSameBytesHoweverItIsCutIntoPieces) {
-  const test::TemporaryFolder folder;
-
+TEST_F(RowFile, IsTheSameBytesHoweverItIsCutIntoPieces) {
   write_rows(folder.path("a.h5"), sample_tables(), state);
   write_rows(folder.path("b.h5"), sample_tables(), state, 1);
 
   EXPECT_EQ(bytes_of(folder.path("a.h5")), bytes_of(folder.path("b.h5")));
 }
 
-TEST(RowFile, IsReadInPiecesOfOneMebibyte) {
-  const test::TemporaryFolder folder;
+TEST_F(RowFile, IsReadInPiecesOfOneMebibyte) {
   const std::vector<Rows> written = {
       sample_rows({.name = "ids", .width = 8, .slots = {"sum"}, .rows = 40000}),
       sample_rows({.name = "widest", .width = 300000, .slots = {}, .rows = 2})};
@@ -102,16 +101,13 @@ TEST(RowFile, IsReadInPiecesOfOneMebibyte) {
   for (const std::size_t i : {0, 1}) EXPECT_TRUE(equal(read_rows(again, i), written[i])) << i;
 }
 
-TEST(RowFile, WithoutTablesIsGood) {
-  const test::TemporaryFolder folder;
-
+TEST_F(RowFile, WithoutTablesIsGood) {
   write_rows(folder.path("a.h5"), {}, state);
 
   EXPECT_TRUE(RowFileReader(folder.path("a.h5")).tables().empty());
 }
 
-TEST(RowFile, HoldsOtherTensorsToo) {
-  const test::TemporaryFolder folder;
+TEST_F(RowFile, HoldsOtherTensorsToo) {
   const Snapshot snapshot = sample_snapshot(7);
   const Rows rows = sample_rows({.name = "ids", .width = 2, .slots = {}, .rows = 3});
 
@@ -128,8 +124,7 @@ TEST(RowFile, HoldsOtherTensorsToo) {
   EXPECT_TRUE(equal(read_rows(reader, 0), rows));
 }
 
-TEST(RowFile, HoldsPlainTypesThatAnyHdf5ProgramReads) {
-  const test::TemporaryFolder folder;
+TEST_F(RowFile, HoldsPlainTypesThatAnyHdf5ProgramReads) {
   write_rows(folder.path("a.h5"), sample_tables(), state);
 
   const hdf5::Session session;
@@ -151,8 +146,7 @@ TEST(RowFile, HoldsPlainTypesThatAnyHdf5ProgramReads) {
   check("/rows/none/sum", H5T_IEEE_F32LE, {0, 8});
 }
 
-TEST(RowFile, IsNotCompletedWithTooFewRowsNorWrittenWithTooManyOrOutOfOrder) {
-  const test::TemporaryFolder folder;
+TEST_F(RowFile, IsNotCompletedWithTooFewRowsNorWrittenWithTooManyOrOutOfOrder) {
   const std::vector<float> values(6);
   const auto writer = [&](std::vector<std::string> slots = {}) {
     return std::make_unique<RowFileWriter>(
@@ -237,7 +231,7 @@ TEST(RowsOfOtherPrograms, NeedNoStateButKeysAndRowsThatFit) {
     add_dataset(folder.path(file), path, extents, values, stored);
   };
   const auto error = [&](const std::string& file) {
-    return user_error([&] {
+    return error_of([&] {
       RowFileReader reader(folder.path(file));
       read_rows(reader, 0);
     });

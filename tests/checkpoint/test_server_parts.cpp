@@ -14,6 +14,7 @@
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/tamper.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/support/in_folder.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Checkpoints to which servers add parts: files of rows.
@@ -51,14 +52,16 @@ class FailingSource : public SnapshotSource {
 void ignore(const std::string&) {}
 
 std::string error_of_export(const std::string& from, const std::string& to) {
-  return user_error([&] { export_model(from, to, ignore); });
+  return error_of([&] { export_model(from, to, ignore); });
 }
 
 }  // namespace
 
-TEST(ServerParts, LieBesideTheCheckpointThatNamesThem) {
-  const test::TemporaryFolder folder;
+using ServerParts = test::InFolder;
+using ExportOfServerParts = test::InFolder;
+using InspectOfServerParts = test::InFolder;
 
+TEST_F(ServerParts, LieBesideTheCheckpointThatNamesThem) {
   const std::string path = save_with_servers(folder.path(), 7, sample_tables(), 3);
   const Snapshot checkpoint = read_checkpoint(path);
 
@@ -74,8 +77,7 @@ TEST(ServerParts, LieBesideTheCheckpointThatNamesThem) {
   }
 }
 
-TEST(ServerParts, AreCountedInWhatWasWritten) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, AreCountedInWhatWasWritten) {
   Save save = save_of(sample_snapshot(7));
   save.state.server_parts = {{.name = "server-0000.h5", .bytes = 5000000, .checksum = 1}};
   CheckpointFolder(folder.path()).make_parts(7);
@@ -88,8 +90,7 @@ TEST(ServerParts, AreCountedInWhatWasWritten) {
   EXPECT_EQ(report.bytes, 5000000 + static_cast<std::int64_t>(bytes_of(report.path).size()));
 }
 
-TEST(ServerParts, OfASaveThatFailedAreRemoved) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, OfASaveThatFailedAreRemoved) {
   save_with_servers(folder.path(), 1, sample_tables(), 1);
   CheckpointWriter writer(folder.path(), 1);
   const CheckpointFolder checkpoints(folder.path());
@@ -105,8 +106,7 @@ TEST(ServerParts, OfASaveThatFailedAreRemoved) {
   EXPECT_EQ(folder.names(), (Names{"step-00000001.h5", "step-00000001.parts"}));
 }
 
-TEST(ServerParts, WithoutACheckpointAreRemovedAtTheNextStart) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, WithoutACheckpointAreRemovedAtTheNextStart) {
   for (const std::int64_t step : {1, 2}) save_with_servers(folder.path(), step, sample_tables(), 2);
   std::filesystem::remove(folder.path("step-00000002.h5"));
   put_bytes(folder.path("step-00000002.parts/server-0001.h5.tmp-5"), {});
@@ -116,8 +116,7 @@ TEST(ServerParts, WithoutACheckpointAreRemovedAtTheNextStart) {
   EXPECT_EQ(folder.names(), (Names{"step-00000001.h5", "step-00000001.parts"}));
 }
 
-TEST(ServerParts, GoWithTheCheckpointThatIsNotKept) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, GoWithTheCheckpointThatIsNotKept) {
   save_with_servers(folder.path(), 1, sample_tables(), 2);
   CheckpointWriter writer(folder.path(), 1);
 
@@ -127,8 +126,7 @@ TEST(ServerParts, GoWithTheCheckpointThatIsNotKept) {
   EXPECT_EQ(folder.names(), (Names{"step-00000002.h5"}));
 }
 
-TEST(ServerParts, ThatAreMissingOrDamagedMatterToEverybody) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, ThatAreMissingOrDamagedMatterToEverybody) {
   const std::string older = save_with_servers(folder.path(), 1, sample_tables(), 3);
   const std::string newer = save_with_servers(folder.path(), 2, sample_tables(1), 3);
   const std::string part = folder.path("step-00000002.parts/server-0001.h5");
@@ -166,8 +164,7 @@ TEST(ServerParts, ThatAreMissingOrDamagedMatterToEverybody) {
   EXPECT_EQ(complaints, "");
 }
 
-TEST(ServerParts, CheckpointsOfTheSecondSchemaHaveNone) {
-  const test::TemporaryFolder folder;
+TEST_F(ServerParts, CheckpointsOfTheSecondSchemaHaveNone) {
   Snapshot written = sample_snapshot(400);
   written.state.schema = 2;
 
@@ -176,8 +173,7 @@ TEST(ServerParts, CheckpointsOfTheSecondSchemaHaveNone) {
   EXPECT_TRUE(equal(read_checkpoint(folder.path("a.h5")), written));
 }
 
-TEST(ExportOfServerParts, HoldsAllRowsInTheOrderOfTheirKeysWithoutOptimizerState) {
-  const test::TemporaryFolder folder;
+TEST_F(ExportOfServerParts, HoldsAllRowsInTheOrderOfTheirKeysWithoutOptimizerState) {
   save_with_servers(folder.path(), 7, sample_tables(), 3);
 
   export_model(folder.path(), folder.path("model.h5"), ignore);
@@ -192,8 +188,7 @@ TEST(ExportOfServerParts, HoldsAllRowsInTheOrderOfTheirKeysWithoutOptimizerState
   EXPECT_EQ(dense.tensors.size(), 4U);
 }
 
-TEST(ExportOfServerParts, OfAnExportKeepsItsRows) {
-  const test::TemporaryFolder folder;
+TEST_F(ExportOfServerParts, OfAnExportKeepsItsRows) {
   save_with_servers(folder.path(), 7, sample_tables(), 2);
 
   export_model(folder.path(), folder.path("model.h5"), ignore);
@@ -202,8 +197,7 @@ TEST(ExportOfServerParts, OfAnExportKeepsItsRows) {
   EXPECT_EQ(bytes_of(folder.path("again.h5")), bytes_of(folder.path("model.h5")));
 }
 
-TEST(ExportOfServerParts, WithRowsTwiceOrOtherTablesIsRefused) {
-  const test::TemporaryFolder folder;
+TEST_F(ExportOfServerParts, WithRowsTwiceOrOtherTablesIsRefused) {
   const std::string path = save_with_servers(folder.path(), 7, sample_tables(), 2);
   const std::string second = folder.path("step-00000007.parts/server-0001.h5");
   const auto error_with = [&](std::vector<Rows> tables) {
@@ -236,8 +230,7 @@ TEST(MergedRows, OfManyPiecesAreThoseOfOneFile) {
   EXPECT_TRUE(equal(read_rows(merged, 0), all));
 }
 
-TEST(InspectOfServerParts, ShowsTablesOverAllOfThem) {
-  const test::TemporaryFolder folder;
+TEST_F(InspectOfServerParts, ShowsTablesOverAllOfThem) {
   const std::string path = save_with_servers(folder.path(), 7, sample_tables(), 3);
 
   const Inspection inspection = inspect(path, {});
@@ -257,8 +250,7 @@ TEST(InspectOfServerParts, ShowsTablesOverAllOfThem) {
   EXPECT_EQ(table["non_finite"], 2);
 }
 
-TEST(InspectOfServerParts, ShowsOnePartAndAnExport) {
-  const test::TemporaryFolder folder;
+TEST_F(InspectOfServerParts, ShowsOnePartAndAnExport) {
   const std::string path = save_with_servers(folder.path(), 7, sample_tables(), 3);
   export_model(path, folder.path("model.h5"), ignore);
 
@@ -274,8 +266,7 @@ TEST(InspectOfServerParts, ShowsOnePartAndAnExport) {
   EXPECT_EQ(model["tensors"].size(), 4U);
 }
 
-TEST(InspectOfServerParts, ShowsTheOthersWhereOneIsMissing) {
-  const test::TemporaryFolder folder;
+TEST_F(InspectOfServerParts, ShowsTheOthersWhereOneIsMissing) {
   const std::string path = save_with_servers(folder.path(), 7, sample_tables(), 3);
   std::filesystem::remove(folder.path("step-00000007.parts/server-0000.h5"));
 

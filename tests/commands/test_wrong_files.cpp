@@ -267,7 +267,7 @@ std::string shortened(std::string text, const std::string& folder) {
 
 TEST_F(WrongFiles, AreNotMadeUnderNamesOfOtherFormats) {
   for (const std::string name : {"a.pt", "a.pth", "a.bin", "a.safetensors", "a.npz", "a.ONNX", "a.keras"}) {
-    const std::string said = user_error([&] {
+    const std::string said = error_of([&] {
       export_checkpoint({.checkpoint = path("checkpoint.h5"), .output = path(name)},
                         [](const std::string&) {});
     });
@@ -277,12 +277,12 @@ TEST_F(WrongFiles, AreNotMadeUnderNamesOfOtherFormats) {
     EXPECT_FALSE(std::filesystem::exists(path(name)));
   }
   for (const std::string name : {"a.h5", "a.hdf5", "a"})
-    EXPECT_EQ(user_error([&] {
+    EXPECT_EQ(error_of([&] {
                 export_checkpoint({.checkpoint = path("checkpoint.h5"), .output = path(name)},
                                   [](const std::string&) {});
               }),
               "");
-  EXPECT_NE(user_error([&] { make_borehole_data({.rows = 4, .output = path("a.csv")}); }), "");
+  EXPECT_NE(error_of([&] { make_borehole_data({.rows = 4, .output = path("a.csv")}); }), "");
 }
 
 TEST_F(WrongFiles, AreNamedWithWhatReadsThem) {

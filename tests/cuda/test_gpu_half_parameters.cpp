@@ -20,8 +20,8 @@ INSTANTIATE_TYPED_TEST_SUITE_P(OnGpu, HalvesOfParameters, HalvesOnGpu);
 TEST_F(HalvesOnGpu, AreWrittenByTheUpdateWithAllReduce) {
   for (const Texts& more : all_reduces(device())) {
     const Texts keys = device().bfloat16 + more;
-    with_run(halves_deck, keys, [&](TrainingRun& run) {
-      TrainingRun rounding(run.world.collective_clone(), halves_deck, keys);
+    with_run(small_mlp_deck, keys, [&](TrainingRun& run) {
+      TrainingRun rounding(run.world.collective_clone(), small_mlp_deck, keys);
       const auto launches = [](TrainingRun& of) {
         const fake::Done before = fake::done();
         of.step();

@@ -53,8 +53,7 @@ void measure(const Dataset& data, int threads, int work_us) {
   trace::record_this_thread(nullptr);
   std::printf(
       "threads %d, work %4d us: reading %6.2f us, next() %6.2f us (medians), next() %6.2f waited %6.2f, all "
-      "%7.2f us a "
-      "batch\n",
+      "%7.2f us a batch\n",
       threads, work_us, median_us(sinks[0].times_ns), median_us(next_ns), mean_us, wait_us / batches,
       total_us / batches);
 }

@@ -11,6 +11,7 @@
 #include "tests/data/byte_samples.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/data/images/image_files.hpp"
+#include "tests/data/read_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 // Samples that travel as bytes, and are scaled by who gets them: the bits of those that travel as floats.
@@ -78,8 +79,7 @@ class ByteBatches : public ::testing::Test {
   void SetUp() override {
     test::save(folder.path("images"), test::images(40, 5, 7));
     test::save(folder.path("labels"), test::labels(40, 10));
-    data = open_dataset({}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")},
-                        10, 1);
+    data = open_dataset({}, test::idx_source(folder.path("images"), folder.path("labels")), 10, 1);
   }
   static LoaderOptions options(std::int64_t threads, bool bytes) {
     return {.threads = threads, .prefetch = 2, .sink = {}, .replace_bad = true, .bytes = bytes};
@@ -156,8 +156,8 @@ TEST_F(ByteBatches, AreFloatsWhereSamplesAreMixedOrNeverWereBytes) {
   const Sampler sampler(3, {.samples = 40, .workers = 1, .batch = 4});
   LoaderOptions mixing = options(1, true);
   mixing.mixup = 0.2;
-  const test::AsFloats never(open_dataset(
-      {}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1));
+  const test::AsFloats never(
+      open_dataset({}, test::idx_source(folder.path("images"), folder.path("labels")), 10, 1));
 
   EXPECT_EQ(make_training_loader(*data, sampler, 0, {}, mixing)->next().images.size(), 140U);
   EXPECT_EQ(make_training_loader(never, sampler, 0, {}, options(1, true))->next().images.size(), 140U);
@@ -165,18 +165,12 @@ TEST_F(ByteBatches, AreFloatsWhereSamplesAreMixedOrNeverWereBytes) {
 }
 
 TEST_F(ByteBatches, ComeFromCopiesOfTheFilesToo) {
-  const auto copies = open_dataset({},
-                                   {.given = true,
-                                    .images = folder.path("images"),
-                                    .labels = folder.path("labels"),
-                                    .staged_below = folder.path("")},
-                                   10, 1);
-  std::vector<std::uint8_t> expected(35);
-  std::vector<std::uint8_t> bytes(35);
+  DataSourceConfig source = test::idx_source(folder.path("images"), folder.path("labels"));
+  source.staged_below = folder.path("");
+  const auto copies = open_dataset({}, source, 10, 1);
 
-  EXPECT_EQ(copies->read_bytes(7, 0, bytes), data->read_bytes(7, 0, expected));
-
-  EXPECT_EQ(bytes, expected);
+  EXPECT_EQ(test::sample_of(*copies, 7).label, test::sample_of(*data, 7).label);
+  EXPECT_EQ(test::bytes_of(*copies, 7), test::bytes_of(*data, 7));
   EXPECT_EQ(copies->scaling().value().factor, data->scaling().value().factor);
 }
 
@@ -241,11 +235,9 @@ TEST(ByteDigits, OfMnistHaveTheBitsOfFloats) {
   DataConfig config;
   config.mean = 0.1307;
   config.std = 0.3081;
-  const auto data = open_dataset(config,
-                                 {.given = true,
-                                  .images = folder + "t10k-images-idx3-ubyte.gz",
-                                  .labels = folder + "t10k-labels-idx1-ubyte.gz"},
-                                 10, 1);
+  const auto data = open_dataset(
+      config, test::idx_source(folder + "t10k-images-idx3-ubyte.gz", folder + "t10k-labels-idx1-ubyte.gz"),
+      10, 1);
   for (const std::int64_t i : {0, 7, 1999}) {
     std::vector<float> floats(784);
     std::vector<std::uint8_t> bytes(784);

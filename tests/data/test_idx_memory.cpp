@@ -10,6 +10,7 @@
 #include "src/data/dataset.hpp"
 #include "src/observe/reporter.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/data/read_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
@@ -34,8 +35,7 @@ TEST(IdxDataset, KeepsOnlyLabelsInReachOfMemory) {
   write_zeros(folder.path("labels"), test::header({2049, count}), count);
   const std::int64_t before = peak_memory_bytes();
 
-  const auto data = open_dataset(
-      {}, {.given = true, .images = folder.path("images"), .labels = folder.path("labels")}, 10, 1);
+  const auto data = open_dataset({}, test::idx_source(folder.path("images"), folder.path("labels")), 10, 1);
   std::vector<float> sample(784);
   for (std::int64_t i = 0; i < data->size(); ++i) data->read(i, 0, sample);
 

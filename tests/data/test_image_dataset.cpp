@@ -10,12 +10,16 @@
 #include "kernels/machine/available_memory.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "tests/data/idx_files.hpp"
+#include "tests/data/read_samples.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla {
 namespace {
 
+using test::sample_of;
 using test::TemporaryFolder;
+using test::values_of;
 
 /// Takes a file's first byte as the value of all three colours.
 class FirstByte final : public ImageTransform {
@@ -45,13 +49,7 @@ class Images : public ::testing::Test {
                               "repair it");
   }
   static std::string error_of(const Dataset& data, std::int64_t i) {
-    std::vector<float> sample(3);
-    try {
-      data.read(i, 0, sample);
-    } catch (const BadSample& error) {
-      return error.what();
-    }
-    return {};
+    return test::error_of<BadSample>([&] { sample_of(data, i); });
   }
   TemporaryFolder folder;
 };
@@ -61,9 +59,8 @@ TEST_F(Images, AreReadWithTheirLabels) {
     const auto data = open(ranks_cached);
     for (int epoch = 0; epoch < 2; ++epoch) {
       for (int i = 0; i < 4; ++i) {
-        std::vector<float> sample(3);
-        EXPECT_EQ(data->read(i, 0, sample), i % 3);
-        EXPECT_EQ(sample, std::vector<float>(3, static_cast<float>(i)));
+        EXPECT_EQ(sample_of(*data, i).label, i % 3);
+        EXPECT_EQ(values_of(*data, i), std::vector<float>(3, static_cast<float>(i)));
       }
     }
   }
@@ -78,38 +75,32 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
 
   EXPECT_EQ(error_of(*data, 0), "");
   EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; repair it");
-  EXPECT_EQ(error_of(*data, 2),
-            folder.path("train.txt:4: ") + "cannot open '" + file(2) +
-                "': No such file or directory; check the path (paths in a deck are relative "
-                "to the deck, in a list to its root); repair it");
+  EXPECT_EQ(error_of(*data, 2), folder.path("train.txt:4: ") + "cannot open '" + file(2) +
+                                    "': No such file or directory; check the path (paths in a deck are "
+                                    "relative to the deck, in a list to its root); repair it");
   EXPECT_EQ(error_of(*data, 3), folder.path("train.txt:5: ") + "cannot open '" + file(3) +
                                     "': Is a directory; name a file in it; repair it");
 }
 
 TEST_F(Images, ThatAreCachedAreReadOnce) {
   const auto data = open(1);
-  std::vector<float> sample(3);
-  for (int i = 0; i < 4; ++i) data->read(i, 0, sample);
+  for (int i = 0; i < 4; ++i) sample_of(*data, i);
   std::filesystem::remove_all(folder.path("train"));
 
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(data->read(i, 0, sample), i % 3);
-    EXPECT_EQ(sample[0], static_cast<float>(i));
+    EXPECT_EQ(sample_of(*data, i).label, i % 3);
+    EXPECT_EQ(values_of(*data, i)[0], static_cast<float>(i));
   }
-  EXPECT_NE(data->description().find("12 B kept in memory"), std::string::npos) << data->description();
+  EXPECT_TRUE(test::mentions(data->description(), {"12 B kept in memory"}));
 }
 
 TEST_F(Images, ThatChangeAfterTheStartAreNotCached) {
   const auto data = open(1);
   test::save(file(1), {9});
-  std::vector<float> sample(3);
-  data->read(1, 0, sample);
-  EXPECT_EQ(sample[0], 9.0F);
+  EXPECT_EQ(values_of(*data, 1)[0], 9.0F);
   test::save(file(1), {8});
 
-  data->read(1, 0, sample);
-
-  EXPECT_EQ(sample[0], 8.0F);
+  EXPECT_EQ(values_of(*data, 1)[0], 8.0F);
 }
 
 TEST_F(Images, ThatDoNotFitIntoMemoryAreRefusedBeforehand) {

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "tests/data/arrays/opened_arrays.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/within.hpp"
 
@@ -25,11 +26,9 @@ class InputForm : public testing::Test {
     return input_form(data, *test::open(data, folder.path("a.h5")));
   }
   static std::string told(const std::string& trained, const std::string& now) {
-    try {
-      return compare_inputs(trained, now, "data.validation");
-    } catch (const UserError& error) {
-      return error.what();
-    }
+    std::string note;
+    const std::string error = test::error_of([&] { note = compare_inputs(trained, now, "data.validation"); });
+    return note + error;
   }
 
   test::TemporaryFolder folder;
@@ -75,14 +74,14 @@ TEST_F(InputForm, OfOtherNumbersIsRefusedUnlessTheyAreScaledAlike) {
             "the model sees (x - 33.3285) / 78.5655 of a number x of uint8, and of those of data.validation, "
             "float32, it would see (x - 0.1307) / 0.3081: convert them to uint8, or give data.input_mean and "
             "data.input_std these values");
-  EXPECT_NE(told(floats, bytes).find("convert them to float32"), std::string::npos);
+  EXPECT_TRUE(test::mentions(told(floats, bytes), {"convert them to float32"}));
   data.input_mean = {33.3285};  // what the message says
   data.input_std = {78.5655};
   EXPECT_EQ(told(bytes, form(f32)),
             "the numbers of data.validation are float32, those of training are uint8: the model sees (x - "
             "33.3285) / 78.5655 of both");
   data.input_std = {78.5};
-  EXPECT_NE(told(floats, form(f32)).find("scale them by the keys of the model's deck"), std::string::npos);
+  EXPECT_TRUE(test::mentions(told(floats, form(f32)), {"scale them by the keys of the model's deck"}));
 }
 
 /// What the remedy promises: the same digits as bytes and as floats are one to the network, to rounding.
@@ -98,15 +97,10 @@ TEST_F(InputForm, ThatIsEqualGivesTheSameValues) {
   test::save_hdf5(folder.path("b.h5"),
                   {test::of_values("images", f32, {2, 2, 3}, numbers), test::labels_of(2)});
   const auto floats = test::open(data, folder.path("b.h5"));
-  std::vector<float> a(6);
-  std::vector<float> b(6);
-  for (const std::int64_t i : {0, 1}) {
-    bytes->read(i, 0, a);
-    floats->read(i, 0, b);
-    // Each rounds 3 times numbers of up to 255 / 78 in float.
-    for (std::size_t k = 0; k < a.size(); ++k)
-      EXPECT_TRUE(test::within(a[k], b[k], 3 * 3.3 * test::float_rounding));
-  }
+  // Each rounds 3 times numbers of up to 255 / 78 in float.
+  for (const std::int64_t i : {0, 1})
+    EXPECT_TRUE(test::within(test::values_of(*bytes, i), test::values_of(*floats, i),
+                             3 * 3.3 * test::float_rounding));
 }
 
 TEST_F(InputForm, OfRandomAndClickDataNamesWhatMakesThem) {

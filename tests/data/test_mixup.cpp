@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mixup.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -205,12 +206,7 @@ TEST(CutMix, TakesTurnsWithMixupAtRandom) {
 }
 
 std::string refusal(const Sharding& sharding, std::int64_t global) {
-  try {
-    check_pairs(sharding, global, "train.mixup");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return {};
+  return test::error_of([&] { check_pairs(sharding, global, "train.mixup"); });
 }
 
 TEST(Mixup, NeedsPairsAndSaysWhichNumbersGiveThem) {
@@ -219,10 +215,9 @@ TEST(Mixup, NeedsPairsAndSaysWhichNumbersGiveThem) {
             "train.mixup mixes pairs, but a worker's batch is 5; use train.batch_size = 4 or 6");
   EXPECT_EQ(refusal({.samples = 99, .workers = 1, .batch = 1}, 0),
             "train.mixup mixes pairs, but a worker's batch is 1; use train.batch_size = 2");
-  EXPECT_EQ(
-      refusal({.samples = 99, .workers = 4, .batch = 3}, 12),
-      "train.mixup mixes pairs, but a worker's batch is 3; use train.global_batch_size = 8 or 16, or one "
-      "of these worker counts: 1, 2, 3, 6");
+  EXPECT_EQ(refusal({.samples = 99, .workers = 4, .batch = 3}, 12),
+            "train.mixup mixes pairs, but a worker's batch is 3; use train.global_batch_size = 8 or 16, or "
+            "one of these worker counts: 1, 2, 3, 6");
 }
 
 TEST(CutMix, RefusesSamplesThatAreNoImages) {

@@ -8,6 +8,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/dataset.hpp"
+#include "tests/data/read_samples.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -32,30 +33,24 @@ TEST(RandomDataset, HasTheShapeAndSizeAskedFor) {
 }
 
 TEST(RandomDataset, DependsOnSeedAndSampleOnly) {
-  std::vector<float> first(32);
-  std::vector<float> again(32);
   const auto data = open_random({32}, 128);
+  const test::LabelledSample sample = test::sample_of(*data, 7);
+  const test::LabelledSample again = test::sample_of(*open_random({32}, 1000), 7, 99);
 
-  const std::int32_t label = data->read(7, 0, first);
-  data->read(3, 0, again);
-  const std::int32_t same = open_random({32}, 1000)->read(7, 99, again);
-
-  EXPECT_EQ(first, again);
-  EXPECT_EQ(label, same);
-  open_random({32}, 128, 2)->read(7, 0, again);
-  EXPECT_NE(first, again);
-  data->read(8, 0, again);
-  EXPECT_NE(first, again);
+  EXPECT_EQ(again.values, sample.values);
+  EXPECT_EQ(again.label, sample.label);
+  EXPECT_NE(test::values_of(*open_random({32}, 128, 2), 7), sample.values);
+  EXPECT_NE(test::values_of(*data, 8), sample.values);
 }
 
 TEST(RandomDataset, DrawsValuesFromZeroToOneAndEveryLabel) {
   const auto data = open_random({32}, 1000);
-  std::vector<float> sample(32);
   std::set<std::int32_t> labels;
   double sum = 0.0;
   for (std::int64_t i = 0; i < data->size(); ++i) {
-    labels.insert(data->read(i, 0, sample));
-    for (const float value : sample) {
+    const test::LabelledSample sample = test::sample_of(*data, i);
+    labels.insert(sample.label);
+    for (const float value : sample.values) {
       ASSERT_GE(value, 0.0F);
       ASSERT_LT(value, 1.0F);
       sum += value;
@@ -80,19 +75,15 @@ TEST(RandomDataset, HasTargetsInsteadOfLabelsWhereTheModelWantsNumbers) {
   config.shape = {4};
   const auto data = open_dataset(config, {.given = true, .images = {}, .labels = {}, .samples = 10}, 0, 1,
                                  {.training = true, .targets = 3});
-  std::vector<float> values(4);
-  std::vector<float> first(3);
-  std::vector<float> again(3);
 
   EXPECT_EQ(data->target_width(), 3);
   EXPECT_EQ(data->description(), "10 random samples 4, 3 targets");
-  EXPECT_EQ(data->read(5, 0, values), 0);
-  data->read_targets(5, first);
-  data->read_targets(5, again);
-  EXPECT_EQ(first, again);
-  data->read_targets(6, again);
-  EXPECT_NE(first, again);
-  EXPECT_NE(std::vector<float>(values.begin(), values.begin() + 3), first);
+  const test::LabelledSample sample = test::sample_of(*data, 5);
+  const std::vector<float> targets = test::targets_of(*data, 5);
+  EXPECT_EQ(sample.label, 0);
+  EXPECT_EQ(test::targets_of(*data, 5), targets);
+  EXPECT_NE(test::targets_of(*data, 6), targets);
+  EXPECT_NE(std::vector<float>(sample.values.begin(), sample.values.begin() + 3), targets);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "kernels/onednn/native_precisions.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/linear_run.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
 
@@ -20,6 +21,8 @@
 
 namespace flotilla {
 namespace {
+
+using test::mentions;
 
 class CpuBfloat16 : public testing::Test {
  protected:
@@ -41,26 +44,20 @@ TEST(NativePrecisions, AreFloat32AndPerhapsBfloat16) {
 
 TEST(NativePrecisions, OthersAreRefusedNamingWhatThisProcessorHas) {
   const auto mistake = [](Precision precision) -> std::string {
-    try {
-      make_device({.kind = "cpu", .precision = precision});
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { make_device({.kind = "cpu", .precision = precision}); });
   };
 
-  EXPECT_NE(mistake(Precision::float16).find("\"cpu\" computes in float32 and, where"), std::string::npos);
+  EXPECT_TRUE(mentions(mistake(Precision::float16), {"\"cpu\" computes in float32 and, where"}));
   const std::string refused = mistake(Precision::bfloat16);
   EXPECT_EQ(refused.empty(), is_native(Precision::bfloat16));
   if (!refused.empty()) {
-    EXPECT_NE(refused.find("finds " + native_precisions().float32 + " on this one"), std::string::npos);
+    EXPECT_TRUE(mentions(refused, {"finds " + native_precisions().float32 + " on this one"}));
   }
 }
 
 TEST_F(CpuBfloat16, IsWhatTheDeviceSays) {
   EXPECT_EQ(device->info().precision, Precision::bfloat16);
-  EXPECT_NE(device->info().description.find(", bfloat16 by " + native_precisions().bfloat16),
-            std::string::npos);
+  EXPECT_TRUE(mentions(device->info().description, {", bfloat16 by " + native_precisions().bfloat16}));
 }
 
 TEST_F(CpuBfloat16, TwoValuesOfATensorShareAFloat) {

@@ -12,6 +12,7 @@
 #include "kernels/host_memory.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla {
 namespace {
@@ -26,17 +27,12 @@ TEST(MakeDevice, SaysWhetherItHasWinogradWhereThatIsAllowed) {
 
   EXPECT_EQ(without.find("Winograd"), std::string::npos);
   EXPECT_EQ(with.find(without + ", "), 0U);
-  EXPECT_NE(with.find("Winograd"), std::string::npos);
+  EXPECT_TRUE(test::mentions(with, {"Winograd"}));
 }
 
 TEST(MakeDevice, RefusesCudaNamingTheOption) {
   if (build_info().cuda != "not built in") GTEST_SKIP() << "this build has a CUDA device";
-  try {
-    make_device({.kind = "cuda"});
-    FAIL() << "this build has no CUDA device";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("-DFLOTILLA_CUDA=ON"), std::string::npos);
-  }
+  EXPECT_TRUE(test::mentions(test::error_of([&] { make_device({.kind = "cuda"}); }), {"-DFLOTILLA_CUDA=ON"}));
   EXPECT_THROW(make_device({.kind = "tpu"}), UserError);
   EXPECT_THROW(make_device({.kind = "cpu", .threads = 0}), InternalError);
 }

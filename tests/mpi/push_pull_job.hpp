@@ -2,12 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "mpi/core/roles.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "mpi/push_pull/push_pull_worker.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 
 namespace flotilla::mpi {
 
@@ -30,6 +35,19 @@ inline std::vector<ServerShare> shares_of(Sharing sharing, std::size_t floats,
     case Sharing::all_to_the_first: shares[0].runs.push_back({0, floats}); break;
   }
   return shares;
+}
+
+/// Calls use(i) for each value that a server has.
+template <class Use>
+void for_each_value(const std::vector<ServerShare>& shares, const Use& use) {
+  for (const ServerShare& share : shares)
+    for (const SliceBounds& run : share.runs)
+      for (std::size_t i = run.begin; i < run.end; ++i) use(i);
+}
+
+/// Waits without a call to MPI: this process is as good as stopped.
+inline void wait_for_file(const std::string& path) {
+  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 /// One side of a job of servers (even ranks) and workers (odd ones).
@@ -60,6 +78,12 @@ class Job {
 
  private:
   RoleCommunicators roles_;
+};
+
+/// A test that servers and workers do together.
+class ServersAndWorkers : public OnAllRanks {
+ protected:
+  const Job job{world};
 };
 
 }  // namespace flotilla::mpi

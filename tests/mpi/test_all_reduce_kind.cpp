@@ -8,6 +8,7 @@
 
 #include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "mpi/core/topology.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -27,7 +28,7 @@ TEST(AllReduceKinds, AreEachDescribedOnceAndInTheDocuments) {
     EXPECT_FALSE(kind.help.empty()) << kind.word;
     EXPECT_NE(kind.make, nullptr) << kind.word;
     EXPECT_EQ(kind_of(word_of(kind)), &kind);
-    EXPECT_NE(page.find("| `" + std::string(kind.word) + "` |"), std::string::npos)
+    EXPECT_TRUE(test::mentions(page, {"| `" + std::string(kind.word) + "` |"}))
         << "docs/architecture.md has no row for " << kind.word;
   }
   EXPECT_EQ(kind_of(AllReduceWord::automatic), nullptr);
@@ -70,10 +71,9 @@ TEST(AllReduceKinds, SayWhyTheyCannotBe) {
   const auto refusal = [](const char* word, const AllReduceSite& site) {
     return why_not(all_reduce_kind(word), site);
   };
-  EXPECT_EQ(
-      refusal("shared-memory", site_of(2, 2)),
-      "strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on 2: use \"auto\", "
-      "\"hierarchical\" or \"mpi\"");
+  EXPECT_EQ(refusal("shared-memory", site_of(2, 2)),
+            "strategy.all_reduce = \"shared-memory\" needs all workers on one host; these run on 2: use "
+            "\"auto\", \"hierarchical\" or \"mpi\"");
   EXPECT_EQ(refusal("nccl", site_of(2, 2)), "strategy.all_reduce = \"nccl\" needs GPUs");
   EXPECT_EQ(refusal("mpi", site_of(2, 2)), "");
 }

@@ -11,6 +11,7 @@
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/choose_all_reduce.hpp"
 #include "tests/mpi/all_reduces.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla::mpi {
@@ -33,8 +34,9 @@ class Pausing final : public Collectives {
   std::chrono::microseconds pause_;
 };
 
-TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
-  const auto world = Communicator::world();
+using ChooseAllReduce = OnAllRanks;
+
+TEST_F(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   // On one rank alone the first would be the best choice of all the others.
   Pausing first(std::chrono::milliseconds(world.rank() == world.size() - 1 ? 100 : 0));
   Pausing second(std::chrono::milliseconds(10));
@@ -54,7 +56,7 @@ TEST(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
   for (const double there : world.all_gather(std::span(&here, 1))) EXPECT_EQ(here, there);
 }
 
-TEST(ChooseAllReduce, KeepsTheFirstUnlessALaterOneIsFasterByATenth) {
+TEST_F(ChooseAllReduce, KeepsTheFirstUnlessALaterOneIsFasterByATenth) {
   EXPECT_EQ(clearly_fastest(std::array{100.0}), 0U);
   EXPECT_EQ(clearly_fastest(std::array{100.0, 100.0}), 0U);
   EXPECT_EQ(clearly_fastest(std::array{100.0, 91.0}), 0U);
@@ -63,8 +65,7 @@ TEST(ChooseAllReduce, KeepsTheFirstUnlessALaterOneIsFasterByATenth) {
   EXPECT_EQ(clearly_fastest(std::array{100.0, 89.0, 85.0}), 1U);  // no tenth below the second
 }
 
-TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
-  const auto world = Communicator::world();
+TEST_F(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
   Pausing only(std::chrono::milliseconds(1));
   const std::array candidates = {AllReduceCandidate{"only", only}};
   std::vector<float> data(100'000);
@@ -83,8 +84,7 @@ TEST(ChooseAllReduce, MeasuresEverySizeOnceAndCountsItsBuckets) {
                                             2 * choice.bucket_us[0][0] + choice.bucket_us[0][1], 4));
 }
 
-TEST(ChooseAllReduce, LeavesZerosAsTheyAre) {
-  const auto world = Communicator::world();
+TEST_F(ChooseAllReduce, LeavesZerosAsTheyAre) {
   SharedStorage storage(world, 20'000);
   const auto flat = make_mpi_all_reduce(world);
   const auto shared = make_shared_memory_all_reduce(world, storage);
@@ -101,7 +101,7 @@ TEST(ChooseAllReduce, LeavesZerosAsTheyAre) {
   for (const float x : storage.mine()) ASSERT_EQ(x, 0.0F);
 }
 
-TEST(ChooseAllReduce, PrintsALinePerCandidate) {
+TEST_F(ChooseAllReduce, PrintsALinePerCandidate) {
   const AllReduceChoice choice{
       .sizes = {{.floats = 1 << 20, .buckets = 3}, {.floats = 1 << 18, .buckets = 1}},
       .names = {"mpi", "hierarchical"},
@@ -115,9 +115,7 @@ TEST(ChooseAllReduce, PrintsALinePerCandidate) {
                 "hierarchical     13.000 ms a step: 3 × 4 MiB in 4.000 ms, 1 × 1 MiB in 1.000 ms (chosen)"}));
 }
 
-TEST(ChooseAllReduce, NeedsCandidatesAndBuckets) {
-  const auto world = Communicator::world();
-
+TEST_F(ChooseAllReduce, NeedsCandidatesAndBuckets) {
   EXPECT_THROW(choose_all_reduce(world, {}, {}), InternalError);
 }
 

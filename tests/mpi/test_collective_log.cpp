@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "mpi/core/collective_checks.hpp"
 #include "mpi/core/collective_log.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -24,7 +28,7 @@ TEST(CollectiveLog, RemembersTheLastCallsWithTheirPlace) {
   EXPECT_EQ(history.waiting, 0);
   const std::string text = history.call(14).text();
   EXPECT_EQ(text.find("all-reduce of 7 float values (step 14, "), 0U) << text;
-  EXPECT_NE(text.find("tests/mpi/test_collective_log.cpp:"), std::string::npos) << text;
+  EXPECT_TRUE(test::mentions(text, {"tests/mpi/test_collective_log.cpp:"}));
 }
 
 TEST(CollectiveLog, GivesEachNewCommunicatorANameOfItsOwn) {
@@ -64,6 +68,120 @@ TEST(CollectiveLog, TellsOtherThreadsOnlyCallsThatAreComplete) {
   caller.join();
 
   EXPECT_EQ(torn, 0);
+}
+
+const std::vector<std::string> names = {"rank 0", "rank 1", "rank 2"};
+
+CollectiveCall call(std::string_view kind, std::int64_t step, std::int64_t line = 10) {
+  CollectiveCall call{.line = line, .step = step};
+  std::ranges::copy(kind, call.kind.begin());
+  std::ranges::copy(std::string_view("here.cpp"), call.file.begin());
+  return call;
+}
+
+/// On a communicator: calls of steps 1, 2, … `begun`; the last by `thread`, which is still in it or not.
+CollectiveHistory history(std::uint64_t communicator, std::int64_t begun, bool waits,
+                          std::int32_t thread = 0) {
+  CollectiveHistory history{.communicator = communicator, .begun = begun, .thread = thread};
+  history.waiting = waits ? 1 : 0;
+  history.first = std::max<std::int64_t>(1, begun - 6);
+  for (std::int64_t number = history.first; number <= begun; ++number)
+    history.calls[static_cast<std::size_t>(number) % CollectiveHistory::kept] =
+        call(communicator == 1 ? "all-reduce" : "barrier", number);
+  return history;
+}
+
+TEST(CollectiveMismatch, ARankThatIsBehindIsNoMismatch) {
+  const RankHistories ranks = {{{history(1, 57, true)}}, {{history(1, 56, false)}}, {{history(1, 3, false)}}};
+
+  EXPECT_EQ(find_mismatch(ranks, names), "");
+  EXPECT_TRUE(find_deadlock(ranks).empty());
+}
+
+TEST(CollectiveMismatch, DifferentCallsOfOneNumberAreNamed) {
+  CollectiveHistory other = history(1, 56, true);
+  other.calls[56 % CollectiveHistory::kept] = call("broadcast", 57, 12);
+  const RankHistories ranks = {{{history(1, 57, true)}}, {{other}}, {{history(1, 56, true)}}};
+
+  EXPECT_EQ(find_mismatch(ranks, names),
+            "mismatched collective calls: rank 0, rank 2 in all-reduce (step 56, here.cpp:10); rank 1 in "
+            "broadcast (step 57, here.cpp:12)");
+}
+
+TEST(CollectiveMismatch, DifferentStepsOfOneNumberAreNamed) {
+  CollectiveHistory other = history(1, 57, true);
+  other.calls[57 % CollectiveHistory::kept] = call("all-reduce", 58);
+  const RankHistories ranks = {{{history(1, 57, true)}}, std::nullopt, {{other}}};
+
+  EXPECT_EQ(find_mismatch(ranks, names),
+            "mismatched collective calls: rank 0 in all-reduce (step 57, here.cpp:10); rank 2 in all-reduce "
+            "(step 58, here.cpp:10)");
+}
+
+TEST(CollectiveMismatch, CallsThatARankHasForgottenAreNotCompared) {
+  CollectiveHistory ahead = history(1, 67, false);
+  const RankHistories ranks = {{{history(1, 57, true)}}, {{ahead}}, {{history(1, 57, true)}}};
+
+  EXPECT_EQ(find_mismatch(ranks, names), "");
+}
+
+TEST(CollectiveMismatch, OnlyCallsThatRanksRememberAreVisited) {
+  const RankHistories ranks = {{{history(1, 0, false)}}, {{history(1, std::int64_t{1} << 60, true)}}};
+
+  EXPECT_EQ(find_mismatch(ranks, names), "");  // at once
+}
+
+TEST(CollectiveMismatch, RanksThatWaitForEachOtherAreADeadlock) {
+  const RankHistories ranks = {{{history(1, 57, true), history(2, 8, false)}},
+                               {{history(1, 56, false), history(2, 9, true)}},
+                               {{history(1, 57, true), history(2, 8, false)}}};
+
+  const std::vector<WaitingRank> deadlock = find_deadlock(ranks);
+
+  ASSERT_EQ(deadlock.size(), 2U);
+  EXPECT_EQ(text_of_deadlock(deadlock, ranks, names),
+            "deadlock of collective calls: rank 0 in all-reduce (step 57, here.cpp:10); rank 1 in barrier "
+            "(step 9, here.cpp:10)");
+}
+
+TEST(CollectiveMismatch, ADeadlockMayGoOverSeveralRanks) {
+  const RankHistories ranks = {{{history(1, 2, true), history(3, 1, false)}},
+                               {{history(1, 1, false), history(2, 2, true)}},
+                               {{history(2, 1, false), history(3, 2, true)}}};
+
+  EXPECT_EQ(find_deadlock(ranks).size(), 3U);
+}
+
+TEST(CollectiveMismatch, ARankThatDoesNotWaitMayStillCome) {
+  const RankHistories ranks = {{{history(1, 57, true), history(2, 8, false)}},
+                               {{history(1, 56, false), history(2, 8, false)}}};
+
+  EXPECT_TRUE(find_deadlock(ranks).empty());
+}
+
+TEST(CollectiveMismatch, AnotherThreadMayStillCome) {
+  const RankHistories ranks = {{{history(1, 57, true, 0), history(2, 8, false, 0)}},
+                               {{history(1, 56, false, 0), history(2, 9, true, 1)}}};
+
+  EXPECT_TRUE(find_deadlock(ranks).empty());
+}
+
+TEST(CollectiveMismatch, AThreadThatIsNotKnownMayStillCome) {
+  const RankHistories ranks = {{{history(1, 57, true), history(2, 8, false)}},
+                               {{history(1, 0, false, -1), history(2, 9, true)}}};
+
+  EXPECT_TRUE(find_deadlock(ranks).empty());
+}
+
+TEST(CollectiveMismatch, ARankThatWaitsForADeadlockIsNotInIt) {
+  const RankHistories ranks = {{{history(3, 2, true)}},
+                               {{history(1, 2, true), history(2, 1, false), history(3, 1, false)}},
+                               {{history(1, 1, false), history(2, 2, true), history(3, 2, false)}}};
+
+  const std::vector<WaitingRank> deadlock = find_deadlock(ranks);
+
+  ASSERT_EQ(deadlock.size(), 2U);
+  EXPECT_EQ(deadlock.front().rank + deadlock.back().rank, 3);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/communicator.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -69,8 +71,9 @@ TYPED_TEST(CommunicatorOf, BroadcastsFromAnyRank) {
   }
 }
 
-TEST(Communicator, BroadcastsBytes) {
-  const auto world = Communicator::world();
+using CommunicatorOnAllRanks = OnAllRanks;
+
+TEST_F(CommunicatorOnAllRanks, BroadcastsBytes) {
   std::array values{std::byte(world.rank() + 1), std::byte(7)};
 
   world.broadcast(std::span<std::byte>(values));
@@ -78,8 +81,7 @@ TEST(Communicator, BroadcastsBytes) {
   EXPECT_EQ(values, (std::array{std::byte(1), std::byte(7)}));
 }
 
-TEST(Communicator, BroadcastsATextWithItsLength) {
-  const auto world = Communicator::world();
+TEST_F(CommunicatorOnAllRanks, BroadcastsATextWithItsLength) {
   std::string text = world.is_root() ? "from the root" : "longer than what the root has to say";
   std::string empty = world.is_root() ? "" : "something";
 
@@ -90,9 +92,7 @@ TEST(Communicator, BroadcastsATextWithItsLength) {
   EXPECT_EQ(empty, "");
 }
 
-TEST(Communicator, GathersTextsOfUnequalLength) {
-  const auto world = Communicator::world();
-
+TEST_F(CommunicatorOnAllRanks, GathersTextsOfUnequalLength) {
   const std::vector<std::string> all =
       world.all_gather(std::string(static_cast<std::size_t>(world.rank()), 'x'));
 
@@ -100,35 +100,28 @@ TEST(Communicator, GathersTextsOfUnequalLength) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) EXPECT_EQ(all[rank], std::string(rank, 'x'));
 }
 
-TEST(Communicator, TakesEmptySpans) {
-  const auto world = Communicator::world();
-
+TEST_F(CommunicatorOnAllRanks, TakesEmptySpans) {
   world.all_reduce(std::span<float>());
   world.broadcast(std::span<double>());
 
   EXPECT_TRUE(world.all_gather(std::span<const float>()).empty());
 }
 
-TEST(Communicator, SplitsByColorInItsOwnOrder) {
-  const auto world = Communicator::world();
-
+TEST_F(CommunicatorOnAllRanks, SplitsByColorInItsOwnOrder) {
   const auto group = world.split(world.rank() % 2);
 
   EXPECT_EQ(group.rank(), world.rank() / 2);
   EXPECT_EQ(group.size(), (world.size() + 1 - world.rank() % 2) / 2);
 }
 
-TEST(Communicator, FindsTheRanksOfAHost) {
-  const auto world = Communicator::world();
-
+TEST_F(CommunicatorOnAllRanks, FindsTheRanksOfAHost) {
   const auto host = world.split_by_host();
 
   EXPECT_EQ(host.size(), world.size());
   EXPECT_EQ(host.rank(), world.rank());
 }
 
-TEST(Communicator, ClonesIntoAnotherMessageSpace) {
-  const auto world = Communicator::world();
+TEST_F(CommunicatorOnAllRanks, ClonesIntoAnotherMessageSpace) {
   auto clone = world.collective_clone();
   auto other = world.split(0);
 
@@ -139,25 +132,18 @@ TEST(Communicator, ClonesIntoAnotherMessageSpace) {
   other.barrier();
 }
 
-TEST(Communicator, NamesTheCallAndThePlaceOfAnError) {
-  const auto world = Communicator::world();
+TEST_F(CommunicatorOnAllRanks, NamesTheCallAndThePlaceOfAnError) {
   float value = 1;
 
-  try {
-    world.broadcast(std::span(&value, 1), world.size());
-    FAIL() << "a root that does not exist was accepted";
-  } catch (const LibraryError& error) {
-    const std::string text = error.what();
-    EXPECT_TRUE(text.starts_with("MPI_Bcast failed: MPI_ERR_ROOT") ||
-                text.starts_with("MPI_Bcast failed: Invalid root"))  // Open MPI's words, and MPICH's
-        << text;
-    EXPECT_NE(text.find("communicator.cpp:"), std::string::npos) << text;
-  }
+  const std::string text =
+      test::error_of<LibraryError>([&] { world.broadcast(std::span(&value, 1), world.size()); });
+  EXPECT_TRUE(text.starts_with("MPI_Bcast failed: MPI_ERR_ROOT") ||
+              text.starts_with("MPI_Bcast failed: Invalid root"))  // Open MPI's words, and MPICH's
+      << text;
+  EXPECT_TRUE(test::mentions(text, {"communicator.cpp:"}));
 }
 
-TEST(Communicator, IsQuietWhileAnExceptionIsThrown) {
-  const auto world = Communicator::world();
-
+TEST_F(CommunicatorOnAllRanks, IsQuietWhileAnExceptionIsThrown) {
   // Freeing is collective: if the destructor did it, this rank would meet the others in the wrong call.
   try {
     const auto group = world.collective_clone();

@@ -2,13 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -84,9 +81,9 @@ void serve_plans(const Job& job, PushPullServer& server, std::size_t values) {
   EXPECT_EQ(next, std::vector<std::int64_t>(next.size(), 120));
 }
 
-TEST(Payloads, TravelBesideValuesAndWithoutThem) {
-  const auto world = Communicator::world();
-  const Job job(world);
+using Payloads = ServersAndWorkers;
+
+TEST_F(Payloads, TravelBesideValuesAndWithoutThem) {
   for (const auto& [slots, shared] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)}) {
     const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
       std::vector<float> from(floats), to(floats);
@@ -124,18 +121,7 @@ TEST(Payloads, TravelBesideValuesAndWithoutThem) {
   }
 }
 
-/// Waits without a call to MPI: this process is as good as stopped.
-void wait_for_file(const std::string& path) {
-  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-void write_file(const std::string& path) {
-  std::ofstream(path) << "done";
-}
-
-TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
   const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
   const std::string meeting = world.all_gather(folder.path())[1];
   constexpr std::size_t large = 4'000'000;  // Too many to be in flight while no rank progresses them.
@@ -163,7 +149,7 @@ TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
         worker.start_rows(step, payloads);
         worker.wait();
       }
-      write_file(meeting + "/done" + std::to_string(job.index()));
+      std::ofstream(meeting + "/done" + std::to_string(job.index())) << "done";
     }
     EXPECT_EQ(back.front(), out);
   };
@@ -172,9 +158,7 @@ TEST(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
   world.barrier();  // The folder of worker 0 stays until all are done.
 }
 
-TEST(Payloads, StayUntilTheyAreReleased) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(Payloads, StayUntilTheyAreReleased) {
   const auto serve = [&](PushPullServer& server, std::size_t) {
     std::vector<std::optional<WorkerRequest>> held(static_cast<std::size_t>(job.workers()));
     std::vector<int> taken(held.size());
@@ -213,9 +197,7 @@ TEST(Payloads, StayUntilTheyAreReleased) {
   job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
 }
 
-TEST(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
   const auto serve = [&](PushPullServer& server, std::size_t) {
     std::int64_t after_first = -1;
     while (const auto request = server.next()) {
@@ -246,9 +228,7 @@ TEST(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
   job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
 }
 
-TEST(Payloads, ContractsAreChecked) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(Payloads, ContractsAreChecked) {
   const auto serve = [&](PushPullServer& server, std::size_t) {
     EXPECT_THROW(server.answer_payload(0, Bytes(3)), InternalError);
     while (const auto request = server.next()) {

@@ -15,12 +15,14 @@
 #include "kernels/error.hpp"
 #include "tests/mpi/push_pull_job.hpp"
 #include "tests/support/allocation_count.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla::mpi {
 namespace {
 
 constexpr float padding = -7.0F;
+constexpr Sharing all_sharings[] = {Sharing::one_run_each, Sharing::many_runs, Sharing::all_to_the_first};
 
 /// Adds what all workers push, in their order, and answers all at once.
 void serve_synchronously(PushPullServer& server, std::size_t values) {
@@ -57,17 +59,13 @@ float gradient(int worker, std::size_t i) {
   return static_cast<float>((worker + 1) * (static_cast<int>(i % 7) - 3));
 }
 
-TEST(PushPull, SumsOfAllWorkersAreExact) {
-  const auto world = Communicator::world();
-  const Job job(world);
-  for (const auto& [sharing, shared] :
-       std::vector<std::pair<Sharing, bool>>{{Sharing::one_run_each, false},
-                                             {Sharing::one_run_each, true},
-                                             {Sharing::many_runs, false},
-                                             {Sharing::many_runs, true},
-                                             {Sharing::all_to_the_first, false},
-                                             {Sharing::all_to_the_first, true}}) {
-    for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16}) {
+using PushPull = ServersAndWorkers;
+
+TEST_F(PushPull, SumsOfAllWorkersAreExact) {
+  for (const Sharing sharing : all_sharings) {
+    for (const auto& [wire, shared] : {std::pair(Wire::float32, false), std::pair(Wire::float32, true),
+                                       std::pair(Wire::float16, false), std::pair(Wire::float16, true),
+                                       std::pair(Wire::bfloat16, false), std::pair(Wire::bfloat16, true)}) {
       for (const std::size_t floats : {std::size_t{1}, std::size_t{1001}, std::size_t{100'003}}) {
         const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
           std::vector<float> gradients(floats);
@@ -79,12 +77,9 @@ TEST(PushPull, SumsOfAllWorkersAreExact) {
 
             std::vector<float> expected(floats, padding);
             const int all = job.workers() * (job.workers() + 1) / 2;
-            for (const ServerShare& share : shares) {
-              for (const SliceBounds& run : share.runs) {
-                for (std::size_t i = run.begin; i < run.end; ++i)
-                  expected[i] = static_cast<float>(step * all) * gradient(0, i);
-              }
-            }
+            for_each_value(shares, [&](std::size_t i) {
+              expected[i] = static_cast<float>(step * all) * gradient(0, i);
+            });
             ASSERT_EQ(parameters, expected) << step;
           }
         };
@@ -133,10 +128,8 @@ void serve_in_parts(PushPullServer& server, std::size_t values, Wire pull) {
   }
 }
 
-TEST(PushPull, SumsOfPartsAreExact) {
-  const auto world = Communicator::world();
-  const Job job(world);
-  for (const Sharing sharing : {Sharing::one_run_each, Sharing::many_runs, Sharing::all_to_the_first}) {
+TEST_F(PushPull, SumsOfPartsAreExact) {
+  for (const Sharing sharing : all_sharings) {
     for (const Wire wire : {Wire::float32, Wire::float16}) {
       for (const std::size_t floats : {std::size_t{1}, std::size_t{1001}, std::size_t{100'003}}) {
         const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
@@ -149,10 +142,9 @@ TEST(PushPull, SumsOfPartsAreExact) {
 
             std::vector<float> expected(floats, padding);
             const int all = job.workers() * (job.workers() + 1) / 2;
-            for (const ServerShare& share : shares)
-              for (const SliceBounds& run : share.runs)
-                for (std::size_t i = run.begin; i < run.end; ++i)
-                  expected[i] = static_cast<float>(step * all) * gradient(0, i);
+            for_each_value(shares, [&](std::size_t i) {
+              expected[i] = static_cast<float>(step * all) * gradient(0, i);
+            });
             ASSERT_EQ(parameters, expected) << step;
           }
         };
@@ -165,9 +157,7 @@ TEST(PushPull, SumsOfPartsAreExact) {
   }
 }
 
-TEST(PushPull, AWorkersRequestsComeInItsOrder) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, AWorkersRequestsComeInItsOrder) {
   constexpr int rounds = 40;
   for (const std::size_t floats : {std::size_t{60}, std::size_t{300'000}}) {
     for (const int slots : {0, 1}) {
@@ -208,14 +198,7 @@ TEST(PushPull, AWorkersRequestsComeInItsOrder) {
   }
 }
 
-/// Waits without a call to MPI: this process is as good as stopped.
-void wait_for_file(const std::string& path) {
-  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-TEST(PushPull, AStoppedWorkerDelaysNoOther) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, AStoppedWorkerDelaysNoOther) {
   constexpr std::size_t floats = 600'000;  // Too many to be in flight while no rank progresses them.
   for (const auto& [shared, part] : {std::pair(false, 0U), std::pair(true, 0U), std::pair(false, 50'000U)}) {
     const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
@@ -245,9 +228,7 @@ TEST(PushPull, AStoppedWorkerDelaysNoOther) {
   }
 }
 
-TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, NothingIsAllocatedAfterTheFirstStep) {
   for (const auto& [wire, shared] : {std::pair(Wire::float32, false), std::pair(Wire::float32, true),
                                      std::pair(Wire::float16, false), std::pair(Wire::float16, true)}) {
     const auto serve = [&](PushPullServer& server, std::size_t values) {
@@ -279,9 +260,7 @@ TEST(PushPull, NothingIsAllocatedAfterTheFirstStep) {
   }
 }
 
-TEST(PushPull, WorkersReadSharedValuesInPlace) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, WorkersReadSharedValuesInPlace) {
   constexpr std::size_t floats = 5000;
   const auto serve = [&](PushPullServer& server, std::size_t values) {
     const std::span<float> parameters = server.shared_values();
@@ -309,10 +288,9 @@ TEST(PushPull, WorkersReadSharedValuesInPlace) {
       worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
       worker.wait();
 
-      for (const ServerShare& share : shares)
-        for (const SliceBounds& run : share.runs)
-          for (std::size_t i = run.begin; i < run.end; ++i)
-            ASSERT_EQ(parameters[i], static_cast<float>(step * job.workers()) * gradients[i]) << step;
+      for_each_value(shares, [&](std::size_t i) {
+        ASSERT_EQ(parameters[i], static_cast<float>(step * job.workers()) * gradients[i]) << step;
+      });
     }
   };
 
@@ -320,27 +298,19 @@ TEST(PushPull, WorkersReadSharedValuesInPlace) {
     job.run(sharing, floats, {.shared_memory = true}, {.copies = false}, serve, work);
 }
 
-TEST(PushPull, WhatCannotBeSharedSaysWhatToSet) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, WhatCannotBeSharedSaysWhatToSet) {
   if (job.is_server()) {
     EXPECT_THROW(PushPullServer(world, {1}, 100, {.shared_memory = true}), UserError);
     return;
   }
   const std::size_t most = largest_share;
   std::vector<ServerShare> shares(256, {.rank = 0, .runs = {{0, most}}});
-  try {
-    const PushPullWorker worker(world, shares, {.shared_memory = true});
-    FAIL() << "a terabyte of shared memory?";
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("server.shared_memory = false"), std::string::npos)
-        << error.what();
-  }
+  EXPECT_TRUE(test::mentions(
+      test::error_of([&] { const PushPullWorker worker(world, shares, {.shared_memory = true}); }),
+      {"server.shared_memory = false"}));
 }
 
-TEST(PushPull, AServerKnowsWhoIsLeft) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, AServerKnowsWhoIsLeft) {
   const auto serve = [&](PushPullServer& server, std::size_t /*values*/) {
     int left = job.workers();
     EXPECT_EQ(server.workers_left(), left);
@@ -354,9 +324,7 @@ TEST(PushPull, AServerKnowsWhoIsLeft) {
   job.run(Sharing::many_runs, 100, {}, {}, serve, [](PushPullWorker&, const auto&) {});
 }
 
-TEST(PushPull, ContractsAreChecked) {
-  const auto world = Communicator::world();
-  const Job job(world);
+TEST_F(PushPull, ContractsAreChecked) {
   const auto serve = [&](PushPullServer& server, std::size_t values) {
     const std::vector<float> parameters(values);
     EXPECT_THROW(server.answer(0, parameters), InternalError);

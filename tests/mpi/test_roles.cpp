@@ -8,6 +8,8 @@
 #include "kernels/error.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/core/roles.hpp"
+#include "mpi/core/topology.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla::mpi {
 namespace {
@@ -33,12 +35,7 @@ std::vector<Place> places(int ranks, int per_host) {
 }
 
 std::string error_of(const RoleOptions& options, const std::vector<Place>& of) {
-  try {
-    assign_roles(options, of);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
+  return flotilla::test::error_of([&] { assign_roles(options, of); });
 }
 
 /// Indices count up from 0 within each role, and every rank has its place's host.
@@ -85,11 +82,10 @@ TEST(Roles, SymmetricMakesEvenRanksServersAndOddRanksWorkers) {
 }
 
 TEST(Roles, SymmetricSaysWhatToDoAboutAnOddNumberOfRanks) {
-  EXPECT_EQ(
-      error_of({.kind = RoleKind::symmetric}, places(5, 5)),
-      "roles.kind = \"symmetric\" pairs each worker with a server and so needs an even number of ranks, got "
-      "5; start 6 or 4 ranks, or use roles.kind = \"ratio\"");
-  EXPECT_NE(error_of({.kind = RoleKind::symmetric}, places(1, 1)).find("start 2 ranks"), std::string::npos);
+  EXPECT_EQ(error_of({.kind = RoleKind::symmetric}, places(5, 5)),
+            "roles.kind = \"symmetric\" pairs each worker with a server and so needs an even number of "
+            "ranks, got 5; start 6 or 4 ranks, or use roles.kind = \"ratio\"");
+  EXPECT_TRUE(test::mentions(error_of({.kind = RoleKind::symmetric}, places(1, 1)), {"start 2 ranks"}));
 }
 
 TEST(Roles, SymmetricKnowsThePairsThatTheNetworkParts) {
@@ -141,14 +137,13 @@ TEST(Roles, RatioWorksWithRanksDealtToHostsInTurn) {
 
 TEST(Roles, RatioNeedsAServerAndAWorker) {
   for (const int servers : {-1, 0, 4, 5}) {
-    EXPECT_EQ(
-        error_of({.kind = RoleKind::ratio, .servers = servers}, places(4, 4)),
-        "roles.servers is " + std::to_string(servers) +
-            ", but of 4 ranks at least one must serve and one must work; give a number from 1 to 3, or start "
-            "more ranks");
+    EXPECT_EQ(error_of({.kind = RoleKind::ratio, .servers = servers}, places(4, 4)),
+              "roles.servers is " + std::to_string(servers) +
+                  ", but of 4 ranks at least one must serve and one must work; give a number from 1 to 3, or "
+                  "start more ranks");
   }
-  EXPECT_NE(error_of({.kind = RoleKind::ratio, .servers = 1}, places(1, 1)).find("start at least 2 ranks"),
-            std::string::npos);
+  EXPECT_TRUE(test::mentions(error_of({.kind = RoleKind::ratio, .servers = 1}, places(1, 1)),
+                             {"start at least 2 ranks"}));
 }
 
 TEST(Roles, AreAsListed) {
@@ -168,10 +163,9 @@ TEST(Roles, ListsWithHolesOrRepeatsAreRefused) {
 
   EXPECT_EQ(said("0-1", "1-5"),
             "rank 1 stands in roles.server_ranks and in roles.worker_ranks; take it out of one of them");
-  EXPECT_EQ(
-      said("0", "2,4-5"),
-      "ranks 1, 3 of 6 stand neither in roles.server_ranks nor in roles.worker_ranks; add them to one, or "
-      "leave roles.worker_ranks empty: then all that do not serve work");
+  EXPECT_EQ(said("0", "2,4-5"),
+            "ranks 1, 3 of 6 stand neither in roles.server_ranks nor in roles.worker_ranks; add them to one, "
+            "or leave roles.worker_ranks empty: then all that do not serve work");
   EXPECT_EQ(said("0,2,0-1", ""), "roles.server_ranks names rank 0 twice; take it out once");
   EXPECT_EQ(said("", ""),
             "roles.server_ranks names no rank; name at least one, or use roles.kind = \"collective\"");
@@ -180,16 +174,16 @@ TEST(Roles, ListsWithHolesOrRepeatsAreRefused) {
   EXPECT_EQ(
       said("0-6", ""),
       "roles.server_ranks names rank 6, but there are only ranks 0 to 5; correct it or start more ranks");
-  EXPECT_EQ(
-      said("99999999999", ""),
-      "roles.server_ranks names rank 99999999999, but there are only ranks 0 to 5; correct it or start more "
-      "ranks");
+  EXPECT_EQ(said("99999999999", ""),
+            "roles.server_ranks names rank 99999999999, but there are only ranks 0 to 5; correct it or start "
+            "more ranks");
   EXPECT_EQ(said("3-1", ""), "roles.server_ranks: the range 3-1 ends before it begins; write 1-3");
   for (const char* bad : {"a", "0,", ",0", "0;1", "-1", "1-", "1-2-3", "0x1", "1.0", "+1"}) {
-    EXPECT_EQ(said(bad, ""),
-              std::string("roles.server_ranks must be ranks and ranges of them between commas, like "
-                          "\"0, 4-7\"; got \"") +
-                  bad + "\"");
+    EXPECT_EQ(
+        said(bad, ""),
+        std::string(
+            "roles.server_ranks must be ranks and ranges of them between commas, like \"0, 4-7\"; got \"") +
+            bad + "\"");
   }
 }
 
@@ -208,6 +202,97 @@ TEST(Roles, ArePrintedAsATable) {
                                       "    3  node1  worker      1"}));
   EXPECT_EQ(lines_of(table, {"a", "b", "c", "d"}).front(), " rank  host   role    index  device");
   EXPECT_EQ(lines_of(table, {"a", "b", "c", "d"}).back(), "    3  node1  worker      1  d");
+}
+
+TEST(Groups, AreTheHostsByDefault) {
+  EXPECT_EQ(cut_groups(places_on({0, 0, 1, 1, 1}), 0), (std::vector{0, 0, 1, 1, 1}));
+  EXPECT_EQ(cut_groups(places_on({0, 1, 0, 1}), 0), (std::vector{0, 1, 0, 1}));
+}
+
+TEST(Groups, AreCutFromTheRanksHostByHost) {
+  EXPECT_EQ(cut_groups(places_on({0, 0, 0, 0}), 2), (std::vector{0, 0, 1, 1}));
+  EXPECT_EQ(cut_groups(places_on({0, 0, 0, 0, 0}), 2), (std::vector{0, 0, 1, 1, 2}));
+  // Ranks placed round-robin on hosts: the groups are on the hosts all the same.
+  EXPECT_EQ(cut_groups(places_on({0, 1, 0, 1, 0, 1, 0, 1}), 2), (std::vector{0, 2, 0, 2, 1, 3, 1, 3}));
+  EXPECT_EQ(cut_groups(places_on({0, 1, 2}), 3), (std::vector{0, 0, 0}));
+}
+
+TEST(Groups, KnowWhetherTheyStayOnHosts) {
+  const auto places = places_on({0, 0, 0, 1, 1, 1});
+
+  EXPECT_TRUE(groups_stay_on_hosts(places, cut_groups(places, 0)));
+  EXPECT_TRUE(groups_stay_on_hosts(places, cut_groups(places, 3)));
+  EXPECT_TRUE(groups_stay_on_hosts(places, cut_groups(places, 1)));
+  EXPECT_FALSE(groups_stay_on_hosts(places, cut_groups(places, 2)));
+}
+
+TEST(Groups, AreSubtreesIfEachIsTheNextPowerOfTwoOfRanks) {
+  for (const auto& good : {std::vector{0}, std::vector{0, 1, 2}, std::vector{0, 0, 1, 1, 2},
+                           std::vector{0, 0, 0}, std::vector{0, 0, 0, 0, 1}})
+    EXPECT_TRUE(groups_are_subtrees(good));
+  for (const auto& bad : {std::vector{0, 1, 0, 1}, std::vector{0, 0, 0, 1, 1, 1}, std::vector{0, 1, 1, 2},
+                          std::vector{0, 0, 1, 2, 2}})
+    EXPECT_FALSE(groups_are_subtrees(bad));
+}
+
+TEST(Groups, AreRefusedWhereTheyCannotBe) {
+  EXPECT_THROW(cut_groups(places_on({0, 0}), 3), UserError);
+  EXPECT_THROW(cut_groups(places_on({0, 0}), -1), UserError);
+}
+
+TEST(Groups, AreEqualWithAsManyRanksEach) {
+  EXPECT_TRUE(groups_are_equal({0, 0, 1, 1}));
+  EXPECT_TRUE(groups_are_equal({0, 1, 0, 1}));
+  EXPECT_TRUE(groups_are_equal({0}));
+  EXPECT_FALSE(groups_are_equal({0, 0, 1}));
+  EXPECT_FALSE(groups_are_equal({0, 0, 0, 1}));
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(HostLines, DrawNamesTogetherThatCountOn) {
+  EXPECT_EQ(text_of_hosts({"vm"}), "vm");
+  EXPECT_EQ(text_of_hosts({"h0", "h1"}), "h0, h1");
+  EXPECT_EQ(text_of_hosts({"h0", "h1", "h2", "h3"}), "h0…h3");
+  EXPECT_EQ(text_of_hosts({"n08", "n09", "n10", "n11"}), "n08…n11");
+  EXPECT_EQ(text_of_hosts({"n7", "n9", "n10", "n11", "login"}), "n7, n9…n11, login");
+  EXPECT_EQ(text_of_hosts({"10", "11", "12"}), "10…12");
+  EXPECT_EQ(text_of_hosts({"a1", "b2", "c3", "d4", "e5", "f6"}), "a1, b2, c3, d4 and 2 more");
+  EXPECT_EQ(text_of_hosts({}), "");
+}
+
+TEST(HostLines, AreOneLineForOneHost) {
+  EXPECT_EQ(describe_hosts({{.rank = 0, .host = "vm", .cores = 2, .sockets = 1, .nodes = 1}}),
+            (Lines{"1 on vm, 2 cores, 1 socket"}));
+  EXPECT_EQ(describe_hosts({{.rank = 0, .host = "vm", .cores = 2, .cores_shared_by = 2},
+                            {.rank = 1, .host = "vm", .local_rank = 1, .cores = 2, .cores_shared_by = 2}}),
+            (Lines{"2 on vm, 2 cores shared by them"}));
+}
+
+TEST(HostLines, AreOneLineForHostsThatAreAlike) {
+  std::vector<Place> places;
+  for (int rank = 0; rank < 8; ++rank)
+    places.push_back({.rank = rank,
+                      .host = "h" + std::to_string(rank % 4),
+                      .host_index = rank % 4,
+                      .local_rank = rank / 4,
+                      .cores = 4,
+                      .sockets = 1,
+                      .nodes = 2,
+                      .gpus = 4,
+                      .quota = 6.5});
+
+  EXPECT_EQ(describe_hosts(places), (Lines{"8 on 4 hosts h0…h3: 2 ranks each, 4 cores per rank, 1 socket, 2 "
+                                           "NUMA nodes, 4 GPUs, no more than 6.5 cores' time"}));
+}
+
+TEST(HostLines, AreALineForEachKindOfHost) {
+  const std::vector<Place> places = {{.rank = 0, .host = "h0", .cores = 1, .sockets = 2},
+                                     {.rank = 1, .host = "h0", .local_rank = 1, .cores = 2, .sockets = 2},
+                                     {.rank = 2, .host = "h1", .host_index = 1, .cores = 4, .sockets = 2}};
+
+  EXPECT_EQ(describe_hosts(places), (Lines{"3 on 2 hosts", "  h0: 2 ranks, 1 to 2 cores per rank, 2 sockets",
+                                           "  h1: 1 rank, 4 cores, 2 sockets"}));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "mpi/core/native.hpp"
 #include "mpi/watchdog/roll_call.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 
 // On 1, 2 and 4 ranks.
 
@@ -55,8 +56,9 @@ std::string ask(const Communicator& world, int asking, const Presence& mine, int
   return text;
 }
 
-TEST(RollCall, LeavesNoMessageToTheNextCommunicator) {
-  const auto world = Communicator::world();
+using RollCallOnAllRanks = OnAllRanks;
+
+TEST_F(RollCallOnAllRanks, LeavesNoMessageToTheNextCommunicator) {
   for (int turn = 0; turn < 3; ++turn) {
     RollCall call(world, hosts_of(world));
     // The question is sent when the other ranks are at the end.
@@ -75,9 +77,7 @@ TEST(RollCall, LeavesNoMessageToTheNextCommunicator) {
   EXPECT_EQ(waiting, 0);
 }
 
-TEST(RollCall, FindsAllInTheSamePlace) {
-  const auto world = Communicator::world();
-
+TEST_F(RollCallOnAllRanks, FindsAllInTheSamePlace) {
   const std::string text = ask(world, 0, presence("all-reduce of bucket", 57, 2), -1);
 
   if (world.is_root()) {
@@ -85,8 +85,7 @@ TEST(RollCall, FindsAllInTheSamePlace) {
   }
 }
 
-TEST(RollCall, NamesTheRankThatDoesNotAnswer) {
-  const auto world = Communicator::world();
+TEST_F(RollCallOnAllRanks, NamesTheRankThatDoesNotAnswer) {
   if (world.size() == 1) GTEST_SKIP() << "needs another rank";
   const int silent = world.size() - 1;
 
@@ -98,8 +97,7 @@ TEST(RollCall, NamesTheRankThatDoesNotAnswer) {
   }
 }
 
-TEST(RollCall, TellsWhereTheOthersAre) {
-  const auto world = Communicator::world();
+TEST_F(RollCallOnAllRanks, TellsWhereTheOthersAre) {
   if (world.size() != 4) GTEST_SKIP() << "needs four ranks";
   const Presence mine = world.rank() == 2 ? presence("waiting for input", 56) : presence("all-reduce", 57, 1);
 
@@ -112,8 +110,7 @@ TEST(RollCall, TellsWhereTheOthersAre) {
   }
 }
 
-TEST(RollCall, LeavesTheWordToTheLowestRankThatEndsTheJob) {
-  const auto world = Communicator::world();
+TEST_F(RollCallOnAllRanks, LeavesTheWordToTheLowestRankThatEndsTheJob) {
   if (world.size() == 1) GTEST_SKIP() << "needs another rank";
   bool left = false;
 
@@ -148,8 +145,7 @@ void call_beside_one_that_falls_silent(const Communicator& world, const Presence
   world.barrier();
 }
 
-TEST(RollCall, MeasuresHowLongARankIsSilentAndTellsWhatItSaidLast) {
-  const auto world = Communicator::world();
+TEST_F(RollCallOnAllRanks, MeasuresHowLongARankIsSilentAndTellsWhatItSaidLast) {
   if (world.size() == 1) GTEST_SKIP() << "needs another rank";
   const Presence mine = presence("opening the data", -1);
   std::string text;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "mpi/all_reduce/sum_arrays.hpp"
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/slices.hpp"
 
 namespace flotilla::mpi {
@@ -70,6 +72,77 @@ TEST(SumIntoAll, AddsInATreeWithinItsRange) {
       }
     }
   }
+}
+
+TEST(EvenSlices, AreDisjointCompleteAndBeginOnLines) {
+  for (const int ranks : {1, 2, 3, 8})
+    for (std::size_t count = 0; count < 600; ++count) {
+      const EvenSlices slices(count, ranks);
+      std::size_t at = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const SliceBounds slice = slices.of(rank);
+
+        EXPECT_EQ(slice.begin, at);
+        EXPECT_EQ(slice.begin % 16, 0U);
+        EXPECT_LE(slice.end - slice.begin, slices.most());
+        at = slice.end;
+      }
+      EXPECT_EQ(at, count);
+    }
+}
+
+TEST(EvenSlices, GiveEachRankAsMuchAndTheLastOneTheRest) {
+  const EvenSlices slices(100, 2);
+
+  EXPECT_EQ(slices.part(), 48U);
+  EXPECT_EQ(slices.rest(), (SliceBounds{96, 100}));
+  EXPECT_EQ(slices.of(0), (SliceBounds{0, 48}));
+  EXPECT_EQ(slices.of(1), (SliceBounds{48, 100}));
+}
+
+TEST(EvenSlices, OfAFewValuesAreTheLastRanksAlone) {
+  const EvenSlices slices(15, 4);
+
+  EXPECT_EQ(slices.part(), 0U);
+  EXPECT_EQ(slices.of(0), (SliceBounds{0, 0}));
+  EXPECT_EQ(slices.of(3), (SliceBounds{0, 15}));
+}
+
+TEST(EvenSlices, OfSmallerArraysNeedNoMoreRoomThanOfTheLargest) {
+  for (std::size_t count = 0; count <= 1000; ++count) {
+    const SliceBounds last = EvenSlices(count, 3).of(2);
+
+    EXPECT_LE(last.end - last.begin, EvenSlices(1000, 3).most());
+  }
+}
+
+std::vector<std::pair<std::size_t, int>> cut(std::size_t total, std::size_t limit) {
+  std::vector<std::pair<std::size_t, int>> pieces;
+  for_each_piece(total, limit, [&](std::size_t offset, int count) { pieces.emplace_back(offset, count); });
+  return pieces;
+}
+
+using Pieces = std::vector<std::pair<std::size_t, int>>;
+
+TEST(Pieces, CoverTheWholeWithoutGaps) {
+  EXPECT_EQ(cut(0, 4), (Pieces{}));
+  EXPECT_EQ(cut(4, 4), (Pieces{{0, 4}}));
+  EXPECT_EQ(cut(9, 4), (Pieces{{0, 4}, {4, 4}, {8, 1}}));
+}
+
+TEST(Pieces, FitAnIntHoweverLargeTheWhole) {
+  const Pieces pieces = cut((std::size_t{1} << 31) + 5, largest_piece);
+
+  EXPECT_EQ(pieces, (Pieces{{0, 1 << 30}, {std::size_t{1} << 30, 1 << 30}, {std::size_t{1} << 31, 5}}));
+}
+
+TEST(Environment, TellsTheLibrarysVersionBeforeMpiIsInitialised) {
+  const std::string version = Environment::library_version();
+
+  EXPECT_FALSE(version.empty());
+  EXPECT_EQ(version.find_first_of(",:\n\t"), std::string::npos) << version;
+  EXPECT_EQ(version.find("  "), std::string::npos) << version;
+  EXPECT_NE(version.find_first_of("0123456789"), std::string::npos) << version;
 }
 
 }  // namespace

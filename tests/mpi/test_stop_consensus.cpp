@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mpi/core/stop_consensus.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/support/within.hpp"
 
@@ -50,17 +51,16 @@ std::set<std::int64_t> over_all(const Communicator& world, std::int64_t value) {
   return {values.begin(), values.end()};
 }
 
-TEST(StopConsensus, GoesToTheEndWhereNobodyWantsToStop) {
-  const auto world = Communicator::world();
+using StopConsensusOnAllRanks = OnAllRanks;
 
+TEST_F(StopConsensusOnAllRanks, GoesToTheEndWhereNobodyWantsToStop) {
   const Walk done = walk(world, 4, 10, -1, [] {});
 
   EXPECT_EQ(done.steps, 10);
   EXPECT_EQ(done.meetings, 3);
 }
 
-TEST(StopConsensus, BringsEveryonesValuesInRankOrder) {
-  const auto world = Communicator::world();
+TEST_F(StopConsensusOnAllRanks, BringsEveryonesValuesInRankOrder) {
   StopConsensus consensus(world, 2);
   const std::array<double, 2> mine{static_cast<double>(world.rank()), -1.0};
   std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
@@ -73,8 +73,7 @@ TEST(StopConsensus, BringsEveryonesValuesInRankOrder) {
   }
 }
 
-TEST(StopConsensus, StopsLongBeforeTheNextMeeting) {
-  const auto world = Communicator::world();
+TEST_F(StopConsensusOnAllRanks, StopsLongBeforeTheNextMeeting) {
   const std::int64_t asks_after = world.rank() == world.size() - 1 ? 20 : -1;
 
   const Walk stopped = walk(world, 1'000'000, 1'000'000, asks_after,
@@ -87,8 +86,7 @@ TEST(StopConsensus, StopsLongBeforeTheNextMeeting) {
   EXPECT_EQ(stopped.meetings, 1);
 }
 
-TEST(StopConsensus, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
-  const auto world = Communicator::world();
+TEST_F(StopConsensusOnAllRanks, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
   std::mt19937 together(7);  // the same on all
   std::mt19937 apart(static_cast<std::mt19937::result_type>(world.rank()) + 100);
   for (int round = 0; round < 300; ++round) {
@@ -114,8 +112,7 @@ TEST(StopConsensus, StopsAllAfterTheSameStepWhoeverAsksWheneverAndHowManyDo) {
   }
 }
 
-TEST(StopConsensus, TellsHowLongTheLastWorkerNeedsToCatchUp) {
-  const auto world = Communicator::world();
+TEST_F(StopConsensusOnAllRanks, TellsHowLongTheLastWorkerNeedsToCatchUp) {
   StopConsensus consensus(world, 1);
   const std::int64_t done = 100 - 10 * world.rank();  // worker 0 is ahead
   consensus.ask_to_stop();
@@ -126,17 +123,14 @@ TEST(StopConsensus, TellsHowLongTheLastWorkerNeedsToCatchUp) {
   EXPECT_TRUE(test::within_double_roundings(consensus.catch_up_s(), 5.0 * (world.size() - 1), 4));
 }
 
-TEST(StopConsensus, StopsSoonWhereAllMeetAfterEveryStep) {
-  const auto world = Communicator::world();
-
+TEST_F(StopConsensusOnAllRanks, StopsSoonWhereAllMeetAfterEveryStep) {
   const Walk stopped = walk(world, 1, 1'000'000, world.rank() == 0 ? 5 : -1, [] {});
 
   const auto steps = over_all(world, stopped.steps);
   EXPECT_EQ(steps, std::set<std::int64_t>{6});
 }
 
-TEST(StopConsensus, AllocatesNothingInAMeeting) {
-  const auto world = Communicator::world();
+TEST_F(StopConsensusOnAllRanks, AllocatesNothingInAMeeting) {
   StopConsensus consensus(world, 1);
   const double mine = 1.0;
   std::vector<double> all(static_cast<std::size_t>(world.size()));

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "mpi/watchdog/watchdog.hpp"
@@ -32,63 +34,55 @@ std::vector<int> one_rank_missing() {
 class WatchdogDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  /// Expects that a process that does `work` ends with this code, having said what the expression matches.
+  static void expect_exit(int code, const std::string& says, const std::function<void()>& work) {
+    EXPECT_EXIT(work(), testing::ExitedWithCode(code), says);
+  }
 };
 
 TEST_F(WatchdogDeathTest, EndsAJobThatHangsAndSaysWhereItWas) {
-  const auto run = [] {
+  expect_exit(3, "nothing has moved for 0.1 s .*all-reduce of bucket 3, step 120; not there: rank 7", [] {
     Watchdog watchdog(0.1, say_and_leave);
     const MissingRanks missing(watchdog, one_rank_missing);
     watchdog.beat("all-reduce of bucket", 120, 3);
     hang();
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3),
-              "nothing has moved for 0.1 s .*all-reduce of bucket 3, step 120; not there: rank 7");
+  });
 }
 
 TEST_F(WatchdogDeathTest, SaysItBeforeTheFirstStepToo) {
-  const auto run = [] {
+  expect_exit(3, "starting\n", [] {
     Watchdog watchdog(0.1, say_and_leave);
     hang();
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "starting\n");
+  });
 }
 
 TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobReturns) {
-  const auto run = [] {
+  expect_exit(3, "", [] {
     Watchdog watchdog(0.1, [](const std::string&) {});
     hang();
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+  });
 }
 
 TEST_F(WatchdogDeathTest, LeavesEvenIfTheEndOfTheJobHangs) {
-  const auto run = [] {
+  expect_exit(3, "", [] {
     Watchdog watchdog(0.1, [](const std::string&) { hang(); });
     hang();
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+  });
 }
 
 TEST_F(WatchdogDeathTest, LeavesWhenAStopTakesTooLong) {
-  const auto run = [] {
+  expect_exit(3, "did not reach the agreed stop within 0.1 s: agreeing, step 5", [] {
     Watchdog watchdog(0, say_and_leave);
     watchdog.set_deadline(0.1);
     while (true) {
       watchdog.beat("agreeing", 5);
       std::this_thread::sleep_for(milliseconds(10));
     }
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3),
-              "did not reach the agreed stop within 0.1 s: agreeing, step 5");
+  });
 }
 
 TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
-  const auto run = [] {
+  expect_exit(3, "NCCL: the network broke; step, step 7", [] {
     Watchdog watchdog(0, say_and_leave);
     const AsyncErrorMonitor failures(watchdog, [looks = 0]() mutable {
       return ++looks < 3 ? std::string() : std::string("NCCL: the network broke");
@@ -97,22 +91,18 @@ TEST_F(WatchdogDeathTest, EndsAJobThatMovesWhereSomethingFailedBesideIt) {
       watchdog.beat("step", 7);
       std::this_thread::sleep_for(milliseconds(10));
     }
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "NCCL: the network broke; step, step 7");
+  });
 }
 
 TEST_F(WatchdogDeathTest, StillWatchesWhileAnExceptionIsThrown) {
-  const auto run = [] {
+  expect_exit(3, "", [] {
     try {
       Watchdog watchdog(0.1, [](const std::string&) { _exit(99); });
       throw std::runtime_error("elsewhere");
     } catch (const std::runtime_error&) {
       hang();
     }
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+  });
 }
 
 /// Moves, is stopped by another process for longer than a second, and moves a second more.
@@ -154,7 +144,7 @@ void compute_for(double seconds) {
 }
 
 TEST_F(WatchdogDeathTest, LetsAThreadWorkForAsLongAsItTakesProcessorTime) {
-  const auto run = [] {
+  expect_exit(0, "^$", [] {
     Watchdog watchdog(1, say_and_leave);
     {
       CpuProgressScope working(watchdog, "opening the data");
@@ -163,29 +153,23 @@ TEST_F(WatchdogDeathTest, LetsAThreadWorkForAsLongAsItTakesProcessorTime) {
       compute_for(1.5);
     }
     _exit(0);
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "^$");
+  });
 }
 
 TEST_F(WatchdogDeathTest, EndsAThreadThatWorksAndTakesNone) {
-  const auto run = [] {
+  expect_exit(3, "nothing has moved .*: opening the data\n", [] {
     Watchdog watchdog(0.3, say_and_leave);
     const CpuProgressScope working(watchdog, "opening the data");
     std::this_thread::sleep_for(std::chrono::seconds(20));
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "nothing has moved .*: opening the data\n");
+  });
 }
 
 TEST_F(WatchdogDeathTest, CountsProcessorTimeOnlyWhileItWorks) {
-  const auto run = [] {
+  expect_exit(3, "nothing has moved .*: opening the data, done here\n", [] {
     Watchdog watchdog(0.3, say_and_leave);
     { const CpuProgressScope working(watchdog, "opening the data"); }
     compute_for(20);
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "nothing has moved .*: opening the data, done here\n");
+  });
 }
 
 TEST(Watchdog, LetsAJobThatMovesGoOn) {
@@ -202,13 +186,11 @@ TEST(Watchdog, LetsAJobThatMovesGoOn) {
 }
 
 TEST_F(WatchdogDeathTest, IsOffWithoutALimit) {
-  const auto run = [] {
+  expect_exit(0, "", [] {
     Watchdog watchdog(0, say_and_leave);
     std::this_thread::sleep_for(milliseconds(600));
     _exit(0);
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+  });
 }
 
 TEST_F(WatchdogDeathTest, GivesThoseWhoCatchUpTheirTime) {
@@ -229,15 +211,13 @@ TEST_F(WatchdogDeathTest, GivesThoseWhoCatchUpTheirTime) {
 }
 
 TEST_F(WatchdogDeathTest, ForgetsADeadlineThatIsCleared) {
-  const auto run = [] {
+  expect_exit(0, "", [] {
     Watchdog watchdog(0, say_and_leave);
     watchdog.set_deadline(0.3);
     watchdog.clear_deadline();
     std::this_thread::sleep_for(milliseconds(900));
     _exit(0);
-  };
-
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+  });
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class ExportOnnx : public testing::Test {
     write_checkpoint_file(folder_.path("a.h5"), snapshot_);
     arguments.checkpoint = folder_.path("a.h5");
     arguments.output = folder_.path(output);
-    return user_error([&] { export_checkpoint(arguments, ignore); });
+    return error_of([&] { export_checkpoint(arguments, ignore); });
   }
 
   test::TemporaryFolder folder_;

@@ -15,26 +15,6 @@
 
 namespace flotilla::test {
 
-inline const std::string halves_deck = R"(
-[model]
-kind = "mlp"
-widths = [24, 16]
-activation = "relu"
-classes = 3
-[data]
-kind = "random"
-shape = [30]
-[data.train]
-samples = 240
-[train]
-steps = 1000
-global_batch_size = 16
-[optimizer]
-kind = "momentum"
-[schedule]
-learning_rate = 0.05
-)";
-
 /// Keys for a device that the tests run on.
 struct HalvesDevice {
   Texts bfloat16;
@@ -105,10 +85,10 @@ inline std::vector<Texts> other_strategies(const HalvesDevice& on) {
 template <class On>
 class HalvesOfParameters : public On {
  protected:
-  /// Calls body(run) with a run of halves_deck on the device.
+  /// Calls body(run) with a run of small_mlp_deck on the device.
   template <class Body>
   static void with_halves(const Texts& more, const Body& body) {
-    with_run(halves_deck, On::device().bfloat16 + more, body);
+    with_run(small_mlp_deck, On::device().bfloat16 + more, body);
   }
 };
 TYPED_TEST_SUITE_P(HalvesOfParameters);
@@ -130,7 +110,7 @@ TYPED_TEST_P(HalvesOfParameters, FollowEveryStrategyAndOptimizer) {
 TYPED_TEST_P(HalvesOfParameters, AreReadAsTheUpdateWroteThemWithAllReduce) {
   for (const Texts& more : all_reduces(TypeParam::device())) {
     this->with_halves(more, [&](TrainingRun& run) {
-      TrainingRun rounding(run.world.collective_clone(), halves_deck, TypeParam::device().bfloat16 + more);
+      TrainingRun rounding(run.world.collective_clone(), small_mlp_deck, TypeParam::device().bfloat16 + more);
       for (int step = 0; step < 6; ++step) {
         run.step();
         rounding.parts.model.network->halves()->expire();

@@ -9,8 +9,6 @@
 
 namespace flotilla::test {
 
-using Texts = std::vector<std::string>;
-
 /// Keys of a run with one server, whose parameters are cut into blocks, and `more`.
 inline Texts served(const Texts& more) {
   return Texts{"strategy.kind=parameter-server", "roles.kind=ratio", "roles.servers=1",
@@ -28,7 +26,7 @@ inline std::string text_of(const Texts& keys) {
 /// Calls body(run) with a TrainingRun on the workers of MPI_COMM_WORLD, while the others serve if the
 /// overrides ask for servers. Collective.
 template <class Body>
-void with_run(const std::string& deck_text, const std::vector<std::string>& overrides, const Body& body) {
+void with_run(const std::string& deck_text, const Texts& overrides, const Body& body) {
   const mpi::Communicator all = mpi::Communicator::world();
   const LoadedDeck deck =
       load_deck({.path = "test.toml", .text = deck_text, .overrides = TrainingRun::with_defaults(overrides)});

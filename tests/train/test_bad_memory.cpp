@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
+
+#include "tests/mpi/launched_job.hpp"
+#include "tests/support/messages.hpp"
 
 // Jobs in which a value of the last worker's model changes after two steps.
 
+namespace flotilla::test {
 namespace {
 
-struct Outcome {
-  int exit_code = -1;
-  std::string output;
-};
-
-Outcome launch(int ranks, const std::string& added, const std::string& keys) {
-  const std::string command =
-      std::string(MPIEXEC) + " -n " + std::to_string(ranks) + " " BAD_MEMORY_JOB " " + added + keys + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  for (std::size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    outcome.output.append(buffer.data(), got);
-  outcome.exit_code = WEXITSTATUS(pclose(pipe));
-  return outcome;
+/// `added` to that value, and what the deck has beside its own.
+Outcome launch_bad_memory(int ranks, const std::string& added, const std::string& keys) {
+  return launch(BAD_MEMORY_JOB, ranks, added + keys);
 }
 
 /// The only line that begins with "flotilla: ", if there is one only.
@@ -42,37 +30,37 @@ class BadMemory : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Ranks, BadMemory, testing::Values(2, 3, 4));
 
 TEST_P(BadMemory, EndsAJobByTheRankThatDiffers) {
-  const Outcome job = launch(GetParam(), "0.5", " train.steps=20 run.agreement_every=3");
+  const Outcome job = launch_bad_memory(GetParam(), "0.5", " train.steps=20 run.agreement_every=3");
 
   EXPECT_EQ(job.exit_code, 4) << job.output;
   const std::string line = line_of(job.output);
-  EXPECT_NE(line.find("flotilla: rank " + last() + " on test, step 2: holds another"), std::string::npos)
+  EXPECT_TRUE(mentions(line, {"flotilla: rank " + last() + " on test, step 2: holds another",
+                              "after step 3: the first tensor that differs is "}))
       << job.output;
-  EXPECT_NE(line.find("after step 3: the first tensor that differs is "), std::string::npos) << job.output;
 }
 
 const std::string local_sgd = " strategy.kind=local-sgd strategy.period=1000000 train.steps=1000000";
 
 TEST_P(BadMemory, EndsAJobWhoseWorkersAreApartByTheRankThatDiverges) {
-  const Outcome job = launch(GetParam(), "nan", local_sgd + " run.log_every=1000000 checkpoint.every_s=0");
+  const Outcome job =
+      launch_bad_memory(GetParam(), "nan", local_sgd + " run.log_every=1000000 checkpoint.every_s=0");
 
   EXPECT_EQ(job.exit_code, 2) << job.output;
   const std::string line = line_of(job.output);
-  EXPECT_NE(line.find("flotilla: rank " + last() + " on test, step 2: the loss is NaN after step 3 "),
-            std::string::npos)
+  EXPECT_TRUE(mentions(line, {"flotilla: rank " + last() + " on test, step 2: the loss is NaN after step 3 ",
+                              " is not finite; training diverged"}))
       << job.output;
-  EXPECT_NE(line.find(" is not finite; training diverged"), std::string::npos) << job.output;
 }
 
 TEST_P(BadMemory, EndsAJobNamingTheRankThatDivergedWhereAllWorkersMeet) {
-  const Outcome job = launch(GetParam(), "nan", local_sgd + " run.log_every=3");
+  const Outcome job = launch_bad_memory(GetParam(), "nan", local_sgd + " run.log_every=3");
 
   EXPECT_EQ(job.exit_code, 2) << job.output;
   const std::string line = line_of(job.output);
-  EXPECT_NE(line.find("flotilla: rank 0 on test, step 2: the loss is NaN after step 3 "), std::string::npos)
-      << job.output;
-  EXPECT_NE(line.find(" is not finite on rank " + last() + "; training diverged"), std::string::npos)
+  EXPECT_TRUE(mentions(line, {"flotilla: rank 0 on test, step 2: the loss is NaN after step 3 ",
+                              " is not finite on rank " + last() + "; training diverged"}))
       << job.output;
 }
 
 }  // namespace
+}  // namespace flotilla::test

@@ -18,10 +18,11 @@
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/config/deck.hpp"
-#include "src/job/failure.hpp"
 #include "src/train/find_checkpoint.hpp"
 #include "tests/checkpoint/whole_files.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/train/agreed_failure.hpp"
 
 // Where a run begins with run.resume = "auto", on 1 and 2 workers.
 
@@ -99,6 +100,8 @@ extern "C" int openat(int folder, const char* path, int flags, ...) {
 namespace flotilla {
 namespace {
 
+using test::mentions;
+
 namespace fs = std::filesystem;
 
 class Beginning : public testing::Test {
@@ -117,13 +120,7 @@ class Beginning : public testing::Test {
   }
   /// The sentence and exit code of a run that cannot begin.
   std::string refusal() {
-    try {
-      find();
-    } catch (const AgreedFailure& failure) {
-      EXPECT_EQ(failure.exit_code, exit_user_error);
-      return failure.what();
-    }
-    return "";
+    return test::failure_of([&] { find(); });
   }
   void write(std::int64_t step, std::vector<CheckpointPart> parts) const {
     if (!world_.is_root()) return;
@@ -160,9 +157,7 @@ TEST_F(Beginning, IsRefusedWhereTheFolderCannotBeRead) {
     const std::string text = refusal();
     folder_error = 0;
 
-    EXPECT_NE(text.find(output_ + "/checkpoints"), std::string::npos) << text;
-    EXPECT_NE(text.find(std::strerror(error)), std::string::npos) << text;
-    EXPECT_NE(text.find("nothing was changed"), std::string::npos) << text;
+    EXPECT_TRUE(mentions(text, {output_ + "/checkpoints", std::strerror(error), "nothing was changed"}));
   }
   EXPECT_EQ(find()->state.step, 20);
 }
@@ -184,11 +179,9 @@ TEST_F(Beginning, IsRefusedWhereTheNewestCheckpointCannotBeRead) {
         world_.barrier();
         if (text.empty()) break;
         ++refusals;
-        EXPECT_NE(text.find(output_ + "/checkpoints/step-00000040.h5"), std::string::npos) << text;
-        EXPECT_NE(text.find(std::strerror(error)), std::string::npos) << text;
-        EXPECT_NE(text.find("nothing was changed: make it readable, or move it away to use an older one"),
-                  std::string::npos)
-            << text;
+        EXPECT_TRUE(
+            mentions(text, {output_ + "/checkpoints/step-00000040.h5", std::strerror(error),
+                            "nothing was changed: make it readable, or move it away to use an older one"}));
       }
     }
   }
@@ -212,7 +205,7 @@ TEST_F(Beginning, IsRefusedWhereAFileIsInThePlaceOfTheFolder) {
 
   const std::string text = refusal();
 
-  EXPECT_NE(text.find("Not a directory"), std::string::npos) << text;
+  EXPECT_TRUE(mentions(text, {"Not a directory"}));
 }
 
 TEST_F(Beginning, IsRefusedWhereTheRunsFolderIsAFile) {
@@ -226,7 +219,7 @@ TEST_F(Beginning, IsRefusedWhereTheRunsFolderIsAFile) {
   world_.barrier();
   if (world_.is_root()) fs::remove(output_);
 
-  EXPECT_NE(text.find("run.output " + output_ + " is a file; name a folder"), std::string::npos) << text;
+  EXPECT_TRUE(mentions(text, {"run.output " + output_ + " is a file; name a folder"}));
 }
 
 // As the old version left them where the save of a server had failed.
@@ -242,8 +235,8 @@ TEST_F(Beginning, IsTheCommonModelWhereNoCheckpointHasGoodPartsOfAllWorkers) {
   EXPECT_TRUE(found->state.parts.empty()) << "no worker is to look for its own";
   if (!world_.is_root()) return;
   ASSERT_EQ(warnings_.size(), 3U);
-  EXPECT_NE(warnings_[0].find("step-00000040.h5' is damaged and was passed over"), std::string::npos);
-  EXPECT_NE(warnings_[2].find("what each held for itself is lost"), std::string::npos) << warnings_[2];
+  EXPECT_TRUE(mentions(warnings_[0], {"step-00000040.h5' is damaged and was passed over"}));
+  EXPECT_TRUE(mentions(warnings_[2], {"what each held for itself is lost"}));
 }
 
 TEST_F(Beginning, IsAnOlderCheckpointWithPartsRatherThanANewerWithout) {

@@ -12,31 +12,10 @@
 namespace flotilla::test {
 namespace {
 
-const std::string deck_text = R"(
-[model]
-kind = "mlp"
-widths = [24, 12]
-activation = "tanh"
-dropout = 0.1
-classes = 3
-[data]
-kind = "random"
-shape = [30]
-[data.train]
-samples = 240
-[train]
-steps = 1000
-batch_size = 8
-[optimizer]
-kind = "momentum"
-[schedule]
-learning_rate = 0.05
-)";
-
 /// What all share after some steps, on the workers.
 std::vector<float> train(const Texts& strategy, const Texts& device) {
   std::vector<float> values;
-  with_run(deck_text, strategy + device, [&](TrainingRun& run) {
+  with_run(small_mlp_deck, strategy + device + Texts{"model.dropout=0.1"}, [&](TrainingRun& run) {
     for (int i = 0; i < 12; ++i) run.step();
     values = plain_values(run, run.parts.sync.strategy->consensus());
   });

@@ -18,58 +18,42 @@
 namespace flotilla::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-constexpr const char* mlp_deck = R"(
-[model]
-kind = "mlp"
-widths = [12, 12]
-activation = "tanh"
-classes = 3
-[data]
-kind = "random"
-shape = [9]
-[data.train]
-samples = 200
-[train]
-steps = 1000
-global_batch_size = 16
-[optimizer]
-kind = "adam"
-[schedule]
-learning_rate = 0.01
-)";
-const Overrides far = {"device.kind=reference"};
-const Overrides near = {"device.kind=cpu"};
-const Overrides several_buckets = {"strategy.bucket_mb=0.0005", "strategy.last_bucket_mb=0.0001"};
+const Texts far = {"device.kind=reference"};
+const Texts near = {"device.kind=cpu"};
+const Texts adam = {"optimizer.kind=adam", "schedule.learning_rate=0.01"};
+const Texts several_buckets = {"strategy.bucket_mb=0.0005", "strategy.last_bucket_mb=0.0001"};
 
 /// Steps of float32 differ by rounding, which training amplifies a little.
 constexpr double rounding = 1e-5;
 
 /// The consensus after some steps, as files hold it.
-std::vector<float> train(const std::string& deck, const Overrides& more, int steps) {
+std::vector<float> train(const std::string& deck, const Texts& more, int steps) {
   TrainingRun run(mpi::Communicator::world(), deck, more);
   for (int i = 0; i < steps; ++i) run.step();
   return plain_values(run, run.parts.sync.strategy->consensus());
 }
 
+std::vector<float> train_mlp(const Texts& more, int steps) {
+  return train(small_mlp_deck, adam + more, steps);
+}
+
 /// With what comes to the same bits on two workers, whose sums have no order.
-const std::vector<Overrides> ways = {{"strategy.all_reduce=auto"},
-                                     {"strategy.all_reduce=mpi"},
-                                     {"strategy.all_reduce=shared-memory", "strategy.overlap=false"},
-                                     {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=1"},
-                                     {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=2"},
-                                     {"strategy.all_reduce=shared-memory", "strategy.communicators=2"},
-                                     {"strategy.all_reduce=mpi", "strategy.communicators=3"}};
+const std::vector<Texts> ways = {{"strategy.all_reduce=auto"},
+                                 {"strategy.all_reduce=mpi"},
+                                 {"strategy.all_reduce=shared-memory", "strategy.overlap=false"},
+                                 {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=1"},
+                                 {"strategy.all_reduce=hierarchical", "strategy.ranks_per_group=2"},
+                                 {"strategy.all_reduce=shared-memory", "strategy.communicators=2"},
+                                 {"strategy.all_reduce=mpi", "strategy.communicators=3"}};
 
 TEST(FarMemory, GivesWhatTheProcessorGivesWhateverWaySumsTake) {
-  const std::vector<float> expected = train(mlp_deck, near, 20);
-  const std::vector<float> in_one_piece = train(mlp_deck, far, 20);
+  const std::vector<float> expected = train_mlp(near, 20);
+  const std::vector<float> in_one_piece = train_mlp(far, 20);
   EXPECT_TRUE(test::within(relative_difference(in_one_piece, expected), 0.0, rounding));
 
-  for (const Overrides& way : ways) {
+  for (const Texts& way : ways) {
     if (mpi::Communicator::world().size() == 1 && way.back() == "strategy.ranks_per_group=2") continue;
-    const std::vector<float> values = train(mlp_deck, far + several_buckets + way, 20);
+    const std::vector<float> values = train_mlp(far + several_buckets + way, 20);
 
     EXPECT_TRUE(test::within(relative_difference(values, expected), 0.0, rounding)) << way.front();
     if (mpi::Communicator::world().size() <= 2) {
@@ -79,9 +63,9 @@ TEST(FarMemory, GivesWhatTheProcessorGivesWhateverWaySumsTake) {
 }
 
 TEST(FarMemory, KeepsSumsExactOnAHalfWire) {
-  TrainingRun half(mpi::Communicator::world(), mlp_deck,
-                   far + several_buckets + Overrides{"strategy.all_reduce=mpi", "strategy.wire=bfloat16"});
-  TrainingRun whole(mpi::Communicator::world(), mlp_deck, near);
+  TrainingRun half(mpi::Communicator::world(), small_mlp_deck,
+                   adam + far + several_buckets + Texts{"strategy.all_reduce=mpi", "strategy.wire=bfloat16"});
+  TrainingRun whole(mpi::Communicator::world(), small_mlp_deck, adam + near);
 
   EXPECT_TRUE(test::within(half.step().loss, whole.step().loss, 1e-6));
   EXPECT_TRUE(test::within(relative_difference(plain_values(half, half.parts.model.weights),
@@ -90,10 +74,10 @@ TEST(FarMemory, KeepsSumsExactOnAHalfWire) {
 }
 
 TEST(FarMemory, HasTheSameBitsOnAnyNumberOfWorkersIfAsked) {
-  const Overrides reproducible = {"run.reproducible=true", "train.gradient_clip_norm=0.1"};
+  const Texts reproducible = {"run.reproducible=true", "train.gradient_clip_norm=0.1"};
   const mpi::Communicator world = mpi::Communicator::world();
-  TrainingRun all(world.collective_clone(), mlp_deck, far + several_buckets + reproducible);
-  TrainingRun alone(world.split(world.rank()), mlp_deck, far + reproducible);
+  TrainingRun all(world.collective_clone(), small_mlp_deck, adam + far + several_buckets + reproducible);
+  TrainingRun alone(world.split(world.rank()), small_mlp_deck, adam + far + reproducible);
   for (int step = 0; step < 5; ++step) EXPECT_EQ(all.step().loss, alone.step().loss);
 
   EXPECT_EQ(all.parameters(), alone.parameters());
@@ -101,11 +85,11 @@ TEST(FarMemory, HasTheSameBitsOnAnyNumberOfWorkersIfAsked) {
 }
 
 TEST(FarMemory, AllocatesNothingInAStep) {
-  for (const Overrides& more : {Overrides{}, several_buckets + Overrides{"strategy.all_reduce=mpi"},
-                                several_buckets + Overrides{"strategy.all_reduce=shared-memory"},
-                                Overrides{"strategy.kind=local-sgd", "strategy.period=2"}}) {
+  for (const Texts& more : {Texts{}, several_buckets + Texts{"strategy.all_reduce=mpi"},
+                            several_buckets + Texts{"strategy.all_reduce=shared-memory"},
+                            Texts{"strategy.kind=local-sgd", "strategy.period=2"}}) {
     CountingSink communication;
-    TrainingRun run(mpi::Communicator::world(), mlp_deck, far + more, &communication);
+    TrainingRun run(mpi::Communicator::world(), small_mlp_deck, adam + far + more, &communication);
     for (int i = 0; i < 4; ++i) run.step();
 
     const std::int64_t before = allocations_of_this_thread();
@@ -119,7 +103,7 @@ TEST(FarMemory, AllocatesNothingInAStep) {
 
 /// A way to average, and how far a device may come apart from another.
 struct Averaging {
-  Overrides deck;
+  Texts deck;
   double tolerance = rounding;
   int workers = 1;  ///< At least
 };
@@ -136,19 +120,19 @@ const std::vector<Averaging> averagings = {
 TEST(FarMemory, AveragesModelsAsTheProcessorDoes) {
   for (const Averaging& averaging : averagings) {
     if (mpi::Communicator::world().size() < averaging.workers) continue;
-    const Overrides local = averaging.deck + Overrides{"strategy.kind=local-sgd"};
+    const Texts local = averaging.deck + Texts{"strategy.kind=local-sgd"};
 
-    const std::vector<float> values = train(mlp_deck, far + local, 10);
+    const std::vector<float> values = train_mlp(far + local, 10);
 
-    EXPECT_TRUE(test::within(relative_difference(values, train(mlp_deck, near + local, 10)), 0.0,
-                             averaging.tolerance))
+    EXPECT_TRUE(
+        test::within(relative_difference(values, train_mlp(near + local, 10)), 0.0, averaging.tolerance))
         << averaging.deck.back();
   }
 }
 
 TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
   const mpi::Communicator world = mpi::Communicator::world();
-  TrainingRun run(world.collective_clone(), mlp_deck, far);
+  TrainingRun run(world.collective_clone(), small_mlp_deck, adam + far);
   run.step();
   AgreementCheck check(world, *run.parts.model.network, state_arrays(run.parts.model.weights, nullptr));
   EXPECT_FALSE(check.compare(run.parts.sync.strategy->replicated()).has_value());
@@ -165,21 +149,20 @@ TEST(FarMemory, OfWorkersThatMeetIsComparedToTheBit) {
 }
 
 TEST(FarMemory, AddsUpMicroSteps) {
-  const Overrides accumulate = {"train.accumulate_steps=2", "train.gradient_clip_norm=0.5"};
+  const Texts accumulate = {"train.accumulate_steps=2", "train.gradient_clip_norm=0.5"};
 
   EXPECT_TRUE(test::within(
-      relative_difference(train(mlp_deck, far + accumulate, 10), train(mlp_deck, near + accumulate, 10)), 0.0,
-      rounding));
+      relative_difference(train_mlp(far + accumulate, 10), train_mlp(near + accumulate, 10)), 0.0, rounding));
 }
 
 /// So small that plain loops in double take a second; for one step, since batch norm of so few values
 /// amplifies rounding.
-const Overrides tiny_resnet = {"data.shape=[3,8,8]", "data.train.samples=16", "train.global_batch_size=8",
-                               "schedule.learning_rate=1e-4"};
+const Texts tiny_resnet = {"data.shape=[3,8,8]", "data.train.samples=16", "train.global_batch_size=8",
+                           "schedule.learning_rate=1e-4"};
 
 TEST(FarMemory, SynchronisesBatchNormAndComputesAgain) {
   if (mpi::Communicator::world().size() > 2) GTEST_SKIP() << "as on two workers, but slow";
-  const Overrides deck = tiny_resnet + Overrides{"model.batch_norm=synchronised", "model.recompute=blocks"};
+  const Texts deck = tiny_resnet + Texts{"model.batch_norm=synchronised", "model.recompute=blocks"};
 
   EXPECT_TRUE(
       test::within(relative_difference(train(resnet_deck, far + deck, 1), train(resnet_deck, near + deck, 1)),
@@ -189,9 +172,9 @@ TEST(FarMemory, SynchronisesBatchNormAndComputesAgain) {
 TEST(FarMemory, AveragesAndEstimatesStatisticsAndEvaluates) {
   std::vector<std::vector<float>> models;
   std::vector<double> losses;
-  for (const Overrides& device : {near, far}) {
+  for (const Texts& device : {near, far}) {
     TrainingRun run(mpi::Communicator::world(), smooth_deck,
-                    device + Overrides{"strategy.kind=local-sgd", "strategy.period=2"});
+                    device + Texts{"strategy.kind=local-sgd", "strategy.period=2"});
     run.step();
     const Model model = run.parts.sync.strategy->consensus();
     models.push_back(plain_values(run, model));

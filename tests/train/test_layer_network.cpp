@@ -12,6 +12,7 @@
 #include "src/config/layer_texts.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/plan_notes.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
 
@@ -312,32 +313,24 @@ TEST(LayerPlan, RefusesGreyImagesForAResnet) {
 }
 
 std::string refusal(const Texts& layers, const Shape& sample = {1, 8, 8}) {
-  try {
-    plan_layers(layers_of(model_of(layers)), sample);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { plan_layers(layers_of(model_of(layers)), sample); });
 }
 
 TEST(LayerPlan, RefusesLayersThatDoNotFitNamingThem) {
   EXPECT_EQ(refusal({"conv 4 3", "conv 4 9", "linear 3"}),
             "model.layers[1] = \"conv 4 9\": a kernel of 9 is larger than the image, 4x6x6 with padding 0");
-  EXPECT_EQ(
-      refusal({"linear 4", "conv 4 3", "linear 3"}),
-      "model.layers[1] = \"conv 4 3\": this layer takes images, and here are rows of 4 values: it must stand "
-      "before flatten, linear and global_average_pool");
+  EXPECT_EQ(refusal({"linear 4", "conv 4 3", "linear 3"}),
+            "model.layers[1] = \"conv 4 3\": this layer takes images, and here are rows of 4 values: it must "
+            "stand before flatten, linear and global_average_pool");
   EXPECT_EQ(refusal({"linear 4"}),
             "model.layers[0] = \"linear 4\": the last layer has 4 outputs, model.classes is 3: give both one "
             "number");
   EXPECT_EQ(refusal({"linear 3", "relu"}),
             "model.layers[1] = \"relu\": the last layer must be linear or global_average_pool, whose outputs "
-            "are the "
-            "classes' logits: the softmax is the loss's");
+            "are the classes' logits: the softmax is the loss's");
   EXPECT_EQ(refusal({"conv 4 3", "residual", "conv 8 3", "end", "linear 3"}),
             "model.layers[3] = \"end\": the residual begins with 4x6x6 values and ends with 8x4x4: write "
-            "\"residual "
-            "projection\", whose shortcut is a convolution and batch_norm, or keep the shape");
+            "\"residual projection\", whose shortcut is a convolution and batch_norm, or keep the shape");
   EXPECT_EQ(refusal({"conv 4 3", "residual projection", "conv 8 2", "end", "linear 3"}),
             "model.layers[3] = \"end\": no stride of a projection makes images 8x5x5 of 4x6x6");
   EXPECT_EQ(
@@ -352,10 +345,9 @@ TEST(LayerPlan, RefusesLayersThatDoNotFitNamingThem) {
             "model.layers[1] = \"end\": there is no \"residual\" to end");
   EXPECT_EQ(refusal({"linear 5", "residual", "end", "linear 3"}),
             "model.layers[2] = \"end\": there is no layer in this residual");
-  EXPECT_EQ(
-      refusal({"conv 4 3", "flatten", "batch_norm", "linear 3"}),
-      "model.layers[2] = \"batch_norm\": between flatten and the linear layer behind it only activations and "
-      "dropout may stand");
+  EXPECT_EQ(refusal({"conv 4 3", "flatten", "batch_norm", "linear 3"}),
+            "model.layers[2] = \"batch_norm\": between flatten and the linear layer behind it only "
+            "activations and dropout may stand");
   EXPECT_EQ(refusal({"batch_norm", "linear 3"}),
             "model.layers[0] = \"batch_norm\": the first layer of a network for images must be conv, flatten "
             "or linear");

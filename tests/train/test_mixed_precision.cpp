@@ -16,9 +16,10 @@ namespace {
 
 using test::CountingSink;
 using test::resnet_deck;
+using test::same_on_all;
+using test::Texts;
 using test::TrainingRun;
 using test::operator+;
-using Texts = std::vector<std::string>;
 
 const Texts float16 = {"device.kind=reference", "device.precision=float16"};
 const Texts mlp = {"model.widths=[16]", "data.train.samples=32", "train.global_batch_size=32",
@@ -27,19 +28,10 @@ const Texts mlp = {"model.widths=[16]", "data.train.samples=32", "train.global_b
 const Texts overflowing = {"device.loss_scale.initial=1e12", "device.loss_scale.backoff=0.001",
                            "device.loss_scale.backoff_every=2"};
 
-struct TestRun : TrainingRun {
-  explicit TestRun(const Texts& more)
-      : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                    mlp + float16 + more) {}
+struct TestRun : test::ShippedMlpRun {
+  explicit TestRun(const Texts& more) : ShippedMlpRun(mlp + float16 + more) {}
   const LossScale& scale() const { return parts.model.loss_scale; }
 };
-
-template <class T>
-bool same_on_all(const mpi::Communicator& world, std::vector<T> mine) {
-  std::vector<T> roots = mine;
-  world.broadcast(std::span<T>(roots));
-  return mine == roots;
-}
 
 TEST(MixedPrecision, LeavesEverythingAloneInAStepThatOverflows) {
   TestRun run(overflowing);

@@ -9,9 +9,12 @@
 #include "models/listed_models.hpp"
 #include "src/config/deck.hpp"
 #include "src/train/model_kinds.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla {
 namespace {
+
+using test::mentions;
 
 const std::string deck = R"(
 [model]
@@ -71,12 +74,7 @@ class OwnModels : public testing::Test {
     return load_deck({.path = "own.toml", .text = deck, .overrides = overrides}).config;
   }
   static std::string mistake(const std::vector<std::string>& overrides) {
-    try {
-      load(overrides);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return {};
+    return test::error_of([&] { load(overrides); });
   }
   static std::unique_ptr<Network> make(const Config& config, std::int64_t batch = 8) {
     static const std::unique_ptr<Device> device = make_device({.kind = "reference", .threads = 1});
@@ -106,8 +104,7 @@ TEST_F(OwnModels, StandInTheResolvedDeckWhichReadsBack) {
 
   const Config again = read_saved_deck(config.resolved_text);
 
-  EXPECT_NE(config.resolved_text.find("[model.own]\nblocks = 4\nwidth = 7\nrate = 0.25\n"), std::string::npos)
-      << config.resolved_text;
+  EXPECT_TRUE(mentions(config.resolved_text, {"[model.own]\nblocks = 4\nwidth = 7\nrate = 0.25\n"}));
   EXPECT_EQ(config::own_value<double>(again, "rate"), 0.25);
   EXPECT_EQ(config::own_value<std::vector<std::string>>(again, "names"),
             (std::vector<std::string>{"b", "c"}));
@@ -123,23 +120,19 @@ TEST_F(OwnModels, ResumeWithTheirOldValuesOnly) {
 }
 
 TEST_F(OwnModels, HaveTheirKeysCheckedLikeAllOthers) {
-  EXPECT_NE(mistake({"model.own.blocks=9"}).find("model.own.blocks must be at most 8, got 9"),
-            std::string::npos);
-  EXPECT_NE(mistake({"model.own.blocks=many"}).find("must be an integer"), std::string::npos);
-  EXPECT_NE(mistake({"model.own.block=3"}).find("did you mean \"blocks\""), std::string::npos);
+  EXPECT_TRUE(mentions(mistake({"model.own.blocks=9"}), {"model.own.blocks must be at most 8, got 9"}));
+  EXPECT_TRUE(mentions(mistake({"model.own.blocks=many"}), {"must be an integer"}));
+  EXPECT_TRUE(mentions(mistake({"model.own.block=3"}), {"did you mean \"blocks\""}));
 }
 
 TEST_F(OwnModels, RefuseKeysOfOtherModels) {
-  EXPECT_NE(mistake({"model.dropout=0.5"}).find("model.dropout needs model.kind"), std::string::npos);
-  EXPECT_NE(mistake({"model.wrong.other_batch=true"}).find("needs model.kind to be \"wrong\""),
-            std::string::npos);
+  EXPECT_TRUE(mentions(mistake({"model.dropout=0.5"}), {"model.dropout needs model.kind"}));
+  EXPECT_TRUE(mentions(mistake({"model.wrong.other_batch=true"}), {"needs model.kind to be \"wrong\""}));
 }
 
 TEST_F(OwnModels, AreNamedWhereAKindIsUnknown) {
-  EXPECT_NE(mistake({"model.kind=else"})
-                .find("one of \"mlp\", \"resnet\", \"layers\", \"ctr-dnn\", \"own\", \"wrong\""),
-            std::string::npos)
-      << mistake({"model.kind=else"});
+  EXPECT_TRUE(mentions(mistake({"model.kind=else"}),
+                       {"one of \"mlp\", \"resnet\", \"layers\", \"ctr-dnn\", \"own\", \"wrong\""}));
 }
 
 TEST_F(OwnModels, LeaveTheModelsThatComeAlongAsTheyAre) {

@@ -16,9 +16,7 @@
 namespace flotilla::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-std::unique_ptr<TrainingRun> run_of(const Overrides& more, int steps) {
+std::unique_ptr<TrainingRun> run_of(const Texts& more, int steps) {
   auto run = std::make_unique<TrainingRun>(mpi::Communicator::world(), resnet_deck, more);
   for (int i = 0; i < steps; ++i) run->step();
   return run;
@@ -26,10 +24,9 @@ std::unique_ptr<TrainingRun> run_of(const Overrides& more, int steps) {
 
 TEST(ResnetStep, FoldsEveryMicroStepIntoTheStatistics) {
   // A step too small to change a weight: two micro-steps of 4 then see what two steps of 4 see.
-  const Overrides still = {"schedule.learning_rate=1e-30"};
-  const auto steps = run_of(still + Overrides{"train.global_batch_size=4"}, 2);
-  const auto micro_steps =
-      run_of(still + Overrides{"train.global_batch_size=8", "train.accumulate_steps=2"}, 1);
+  const Texts still = {"schedule.learning_rate=1e-30"};
+  const auto steps = run_of(still + Texts{"train.global_batch_size=4"}, 2);
+  const auto micro_steps = run_of(still + Texts{"train.global_batch_size=8", "train.accumulate_steps=2"}, 1);
 
   const std::vector<float> expected = steps->statistics();
   const std::vector<float> found = micro_steps->statistics();
@@ -57,10 +54,10 @@ TEST(ResnetStep, FollowsTorchsRuleOfRunningStatisticsBitByBit) {
 }
 
 TEST(ResnetStep, KeepsItsBitsWithRecomputation) {
-  const Overrides dropout = {"model.dropout=0.3"};
+  const Texts dropout = {"model.dropout=0.3"};
   const auto plain = run_of(dropout, 2);
   for (const char* recompute : {"blocks", "conv1,layer2.0,layer4"}) {
-    const auto again = run_of(dropout + Overrides{std::string("model.recompute=") + recompute}, 2);
+    const auto again = run_of(dropout + Texts{std::string("model.recompute=") + recompute}, 2);
 
     EXPECT_EQ(again->parameters(), plain->parameters()) << recompute;
     EXPECT_EQ(again->statistics(), plain->statistics()) << recompute;
@@ -68,9 +65,9 @@ TEST(ResnetStep, KeepsItsBitsWithRecomputation) {
 }
 
 TEST(ResnetStep, SumsTheMicroStepsGradientsWhereTheDeckSaysSo) {
-  const Overrides two = {"train.accumulate_steps=2", "optimizer.weight_decay=0"};
-  const auto average = run_of(two + Overrides{"train.accumulate=average", "schedule.learning_rate=0.02"}, 2);
-  const auto sum = run_of(two + Overrides{"train.accumulate=sum", "schedule.learning_rate=0.01"}, 2);
+  const Texts two = {"train.accumulate_steps=2", "optimizer.weight_decay=0"};
+  const auto average = run_of(two + Texts{"train.accumulate=average", "schedule.learning_rate=0.02"}, 2);
+  const auto sum = run_of(two + Texts{"train.accumulate=sum", "schedule.learning_rate=0.01"}, 2);
 
   // Factors of two are exact.
   EXPECT_EQ(sum->parameters(), average->parameters());

@@ -9,7 +9,9 @@
 
 #include "kernels/error.hpp"
 #include "tests/models/lift_above_zero.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/within.hpp"
+#include "tests/train/agreed_failure.hpp"
 #include "tests/train/counting_sink.hpp"
 #include "tests/train/rounding_growth.hpp"
 #include "tests/train/training_run.hpp"
@@ -19,27 +21,21 @@
 namespace flotilla::test {
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 /// Several buckets, so that the communication thread works beside the exchange of batch norms.
-const Overrides buckets = {"strategy.bucket_mb=8", "strategy.last_bucket_mb=0.1"};
+const Texts buckets = {"strategy.bucket_mb=8", "strategy.last_bucket_mb=0.1"};
 
 void lift_above_zero(TrainingRun& run) {
   test::lift_above_zero(*run.parts.machine.device, *run.parts.model.network,
                         run.parts.model.weights.parameters);
 }
 
-/// Whether every worker has worker 0's bits.
 void expect_one_model(TrainingRun& run) {
-  for (const std::vector<float>& mine : {run.parameters(), run.statistics()}) {
-    std::vector<float> roots = mine;
-    run.world.broadcast(std::span<float>(roots));
-    EXPECT_EQ(mine, roots);
-  }
+  EXPECT_TRUE(same_on_all(run.world, run.parameters()));
+  EXPECT_TRUE(same_on_all(run.world, run.statistics()));
 }
 
 TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
-  const Overrides synchronised = buckets + Overrides{"model.batch_norm=synchronised"};
+  const Texts synchronised = buckets + Texts{"model.batch_norm=synchronised"};
   TrainingRun together(mpi::Communicator::world(), smooth_deck, synchronised);
   const mpi::Communicator self = together.world.split(together.world.rank());
   TrainingRun alone(self.collective_clone(), smooth_deck, {});
@@ -68,9 +64,9 @@ TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
 /// A step of all workers together and, on worker 0, of one alone.
 /// @returns how far apart they come, as a part of the way that they go
 double distance_from_one_worker(const std::string& seed) {
-  const Overrides deck = {"run.seed=" + seed};
+  const Texts deck = {"run.seed=" + seed};
   TrainingRun together(mpi::Communicator::world(), resnet_deck,
-                       buckets + deck + Overrides{"model.batch_norm=synchronised"});
+                       buckets + deck + Texts{"model.batch_norm=synchronised"});
   const mpi::Communicator self = together.world.split(together.world.rank());
   lift_above_zero(together);
   const double loss = together.step().loss;
@@ -114,10 +110,10 @@ TEST(ResnetWorkers, AverageTheirLocalStatistics) {
 }
 
 TEST(ResnetWorkers, OfOneLargeGroupAreAllOfThem) {
-  const Overrides synchronised = {"model.batch_norm=synchronised"};
+  const Texts synchronised = {"model.batch_norm=synchronised"};
   TrainingRun all(mpi::Communicator::world(), resnet_deck, synchronised);
   TrainingRun group(mpi::Communicator::world(), resnet_deck,
-                    synchronised + Overrides{cat("model.batch_norm_group=", all.world.size())});
+                    synchronised + Texts{cat("model.batch_norm_group=", all.world.size())});
   all.step();
   group.step();
 
@@ -135,7 +131,7 @@ TEST(ResnetWorkers, OfGroupsOfOneExchangeNothing) {
 TEST(ResnetWorkers, OfOneGroupSeeEachOthersBatchesOnly) {
   if (mpi::Communicator::world().size() < 4) GTEST_SKIP() << "needs two groups of two";
   TrainingRun pairs(mpi::Communicator::world(), resnet_deck,
-                    buckets + Overrides{"model.batch_norm=synchronised", "model.batch_norm_group=2"});
+                    buckets + Texts{"model.batch_norm=synchronised", "model.batch_norm_group=2"});
   ASSERT_EQ(pairs.parts.machine.exchange->workers(), 2);
   const auto rank = static_cast<float>(pairs.world.rank());
   const DeviceSpan<const float> both = pairs.parts.machine.exchange->all_gather({&rank, 1});
@@ -149,25 +145,22 @@ TEST(ResnetWorkers, OfOneGroupSeeEachOthersBatchesOnly) {
 
 TEST(ResnetWorkers, RefuseGroupsThatDoNotFit) {
   const mpi::Communicator world = mpi::Communicator::world();
-  try {
+  const std::string text = test::failure_of([&] {
     TrainingRun run(world.collective_clone(), resnet_deck,
                     {"model.batch_norm=synchronised", "model.batch_norm_group=3"});
-    FAIL() << "no error";
-  } catch (const AgreedFailure& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find(cat("model.batch_norm_group = 3 does not divide the ", world.size(), " workers")),
-              std::string::npos)
-        << text;
-  }
+  });
+  EXPECT_TRUE(test::mentions(
+      text, {cat("model.batch_norm_group = 3 does not divide the ", world.size(), " workers")}));
 }
 
 TEST(ResnetWorkers, AllocateNothingInAStep) {
   CountingSink communication;
-  TrainingRun run(mpi::Communicator::world(), resnet_deck,
-                  buckets + Overrides{"model.batch_norm=synchronised"}, &communication);
+  TrainingRun run(mpi::Communicator::world(), resnet_deck, buckets + Texts{"model.batch_norm=synchronised"},
+                  &communication);
   for (int i = 0; i < 2; ++i) run.step();
 
   const std::int64_t before = allocations_of_this_thread();
+
   for (int i = 0; i < 2; ++i) run.step();
 
   EXPECT_EQ(allocations_of_this_thread() - before, 0);

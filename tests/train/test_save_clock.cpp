@@ -6,6 +6,7 @@
 
 #include "mpi/core/communicator.hpp"
 #include "src/train/checkpoints.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/within.hpp"
 
 namespace flotilla {
@@ -40,9 +41,9 @@ Saves train(const mpi::Communicator& world, double every_s, std::int64_t steps, 
   return saves;
 }
 
-TEST(SaveClock, SavesOnTimeAndIsSeldomAsked) {
-  const auto world = mpi::Communicator::world();
+using SaveClockOnAllRanks = mpi::OnAllRanks;
 
+TEST_F(SaveClockOnAllRanks, SavesOnTimeAndIsSeldomAsked) {
   const Saves saves = train(world, 600.0, 2'000'000, [](std::int64_t) { return 0.001; });
 
   ASSERT_EQ(saves.steps.size(), 3U);
@@ -50,8 +51,7 @@ TEST(SaveClock, SavesOnTimeAndIsSeldomAsked) {
   EXPECT_LT(saves.questions, 100);
 }
 
-TEST(SaveClock, SaysTheSameToWorkersOfOtherPaces) {
-  const auto world = mpi::Communicator::world();
+TEST_F(SaveClockOnAllRanks, SaysTheSameToWorkersOfOtherPaces) {
   const double pace = 1.0 + 0.5 * world.rank();
 
   const Saves saves = train(world, 10.0, 5000, [&](std::int64_t) { return 0.01 * pace; });
@@ -61,9 +61,7 @@ TEST(SaveClock, SaysTheSameToWorkersOfOtherPaces) {
   for (const std::int64_t step : first) EXPECT_EQ(step, saves.steps[0]);
 }
 
-TEST(SaveClock, IsLateByTheSlowdownOfHalfTheTimeAtMost) {
-  const auto world = mpi::Communicator::world();
-
+TEST_F(SaveClockOnAllRanks, IsLateByTheSlowdownOfHalfTheTimeAtMost) {
   const Saves saves =
       train(world, 100.0, 30'000, [](std::int64_t step) { return step < 5000 ? 0.01 : 0.04; });
 
@@ -74,9 +72,7 @@ TEST(SaveClock, IsLateByTheSlowdownOfHalfTheTimeAtMost) {
     EXPECT_TRUE(test::within(saves.intervals_s[i], 100.0, 0.1));
 }
 
-TEST(SaveClock, SavesAfterEachStepThatIsLongerThanTheTime) {
-  const auto world = mpi::Communicator::world();
-
+TEST_F(SaveClockOnAllRanks, SavesAfterEachStepThatIsLongerThanTheTime) {
   const Saves saves = train(world, 1.0, 10, [](std::int64_t) { return 30.0; });
 
   EXPECT_EQ(saves.steps.size(), 10U);

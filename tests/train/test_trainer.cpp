@@ -15,24 +15,23 @@ namespace flotilla {
 namespace {
 
 using test::CountingSink;
+using test::same_on_all;
+using test::Texts;
 using test::TrainingRun;
 using test::operator+;
 
 /// A run of an MLP on random data, with what a deck may add.
-struct TestRun : TrainingRun {
-  explicit TestRun(const std::vector<std::string>& more, trace::Sink* communication = nullptr)
-      : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                    std::vector<std::string>{"train.global_batch_size=32"} + more, communication) {}
+struct TestRun : test::ShippedMlpRun {
+  explicit TestRun(const Texts& more, trace::Sink* communication = nullptr)
+      : ShippedMlpRun(Texts{"train.global_batch_size=32"} + more, communication) {}
 };
 
-const std::vector<std::string> several_buckets = {"strategy.bucket_mb=0.02", "strategy.last_bucket_mb=0.001"};
+const Texts several_buckets = {"strategy.bucket_mb=0.02", "strategy.last_bucket_mb=0.001"};
 
 TEST(Trainer, AllocatesNothingInAStep) {
-  for (const auto& more :
-       {std::vector<std::string>{}, several_buckets,
-        several_buckets + std::vector<std::string>{"strategy.all_reduce=mpi"},
-        several_buckets + std::vector<std::string>{"strategy.all_reduce=mpi", "strategy.wire=float16"},
-        several_buckets + std::vector<std::string>{"strategy.all_reduce=hierarchical",
+  for (const auto& more : {Texts{}, several_buckets, several_buckets + Texts{"strategy.all_reduce=mpi"},
+                           several_buckets + Texts{"strategy.all_reduce=mpi", "strategy.wire=float16"},
+                           several_buckets + Texts{"strategy.all_reduce=hierarchical",
                                                    "strategy.ranks_per_group=1", "strategy.wire=bfloat16"}}) {
     CountingSink communication;
     TestRun run(more, &communication);
@@ -53,17 +52,13 @@ TEST(Trainer, LeavesTheSameParametersOnEveryWorker) {
   TestRun run(several_buckets);
   for (int i = 0; i < 10; ++i) run.step();
 
-  const std::vector<float> mine = run.parameters();
-  std::vector<float> roots = mine;
-  run.world.broadcast(std::span<float>(roots));
-
-  EXPECT_EQ(mine, roots);
+  EXPECT_TRUE(same_on_all(run.world, run.parameters()));
 }
 
 TEST(Trainer, RoundsGradientsOnAHalfWireButNoSums) {
-  const auto mpi = several_buckets + std::vector<std::string>{"strategy.all_reduce=mpi"};
+  const auto mpi = several_buckets + Texts{"strategy.all_reduce=mpi"};
   TestRun whole(mpi);
-  TestRun half(mpi + std::vector<std::string>{"strategy.wire=bfloat16", "strategy.communicators=2"});
+  TestRun half(mpi + Texts{"strategy.wire=bfloat16", "strategy.communicators=2"});
 
   const StepOutcome expected = whole.step();
   const StepOutcome outcome = half.step();
@@ -71,11 +66,8 @@ TEST(Trainer, RoundsGradientsOnAHalfWireButNoSums) {
   // 32 samples and their losses: bfloat16 would round the sum of these to three digits.
   EXPECT_TRUE(test::within(outcome.loss, expected.loss, 1e-6));
   EXPECT_EQ(outcome.accuracy_top1, expected.accuracy_top1);
-  const std::vector<float> mine = half.parameters();
-  std::vector<float> roots = mine;
-  half.world.broadcast(std::span<float>(roots));
-  EXPECT_EQ(mine, roots);
-  EXPECT_EQ(mine != whole.parameters(), half.world.size() > 1);
+  EXPECT_TRUE(same_on_all(half.world, half.parameters()));
+  EXPECT_EQ(half.parameters() != whole.parameters(), half.world.size() > 1);
 }
 
 TEST(Trainer, ReportsTheMeanOverAllWorkersOfTheStep) {
@@ -86,9 +78,7 @@ TEST(Trainer, ReportsTheMeanOverAllWorkersOfTheStep) {
   // Random labels of two classes and small weights: the first loss is near ln 2, and the same on every rank.
   EXPECT_TRUE(test::within(outcome.loss, std::log(2.0), 0.2));
   EXPECT_EQ(outcome.accuracy_top5, 1.0);
-  double loss = outcome.loss;
-  run.world.broadcast(std::span(&loss, 1));
-  EXPECT_EQ(loss, outcome.loss);
+  EXPECT_TRUE(same_on_all(run.world, std::vector{outcome.loss}));
 }
 
 TEST(Trainer, ClipsTheNormOfTheAveragedGradient) {

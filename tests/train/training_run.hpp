@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,30 @@ no_decay = ["biases", "batch_norm"]
 [schedule]
 learning_rate = 0.01
 )";
+
+/// An MLP on random data of three classes, which takes no time; every test adds what it is about.
+inline const std::string small_mlp_deck = R"(
+[model]
+kind = "mlp"
+widths = [24, 12]
+activation = "tanh"
+classes = 3
+[data]
+kind = "random"
+shape = [30]
+[data.train]
+samples = 240
+[train]
+steps = 1000
+global_batch_size = 16
+[optimizer]
+kind = "momentum"
+[schedule]
+learning_rate = 0.05
+)";
+
+/// Overrides of a deck.
+using Texts = std::vector<std::string>;
 
 /// A training without folder and checkpoints, in process.
 struct TrainingRun {
@@ -81,9 +106,24 @@ struct TrainingRun {
   std::unique_ptr<Loader> loader;
 };
 
-inline std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
+inline Texts operator+(Texts a, const Texts& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+/// A run of the deck that comes along, an MLP on random data, on all workers.
+struct ShippedMlpRun : TrainingRun {
+  explicit ShippedMlpRun(const Texts& more, trace::Sink* communication = nullptr)
+      : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
+                    more, communication) {}
+};
+
+/// Whether every worker has worker 0's values.
+template <class T>
+bool same_on_all(const mpi::Communicator& workers, const std::vector<T>& mine) {
+  std::vector<T> roots = mine;
+  workers.broadcast(std::span<T>(roots));
+  return mine == roots;
 }
 
 }  // namespace flotilla::test

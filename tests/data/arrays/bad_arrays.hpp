@@ -15,6 +15,8 @@
 #include "src/data/dataset.hpp"
 #include "src/data/mistake_list.hpp"
 #include "tests/data/arrays/array_files.hpp"
+#include "tests/data/read_samples.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace flotilla::test {
@@ -27,20 +29,17 @@ inline constexpr NumberType f64{NumberType::Kind::f64};
 class BadArrays : public testing::Test {
  protected:
   std::unique_ptr<Dataset> open(const std::string& name, std::int64_t targets = 0) const {
-    return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = folder.path(name)}, 3, 1,
+    return open_dataset(data, source_at(folder.path(name)), 3, 1,
                         {.training = true, .targets = targets, .binary = binary});
   }
   /// The message of opening and checking the targets, without the folder's name.
   std::string mistake(const std::string& name, std::int64_t targets = 0) const {
-    try {
+    return without_folder(error_of([&] {
       const auto opened = open(name, targets);
       MistakeList mistakes;
       opened->check_targets(0, opened->size(), mistakes);
       mistakes.throw_if_any("targets");
-    } catch (const UserError& error) {
-      return without_folder(error.what());
-    }
-    return "none";
+    }));
   }
   std::string without_folder(std::string text) const {
     const std::string begin = folder.path("");

@@ -2,6 +2,8 @@
 #include "tests/data/clicks/click_lines.hpp"
 
 #include "kernels/error.hpp"
+#include "tests/data/read_samples.hpp"
+#include "tests/support/messages.hpp"
 
 namespace flotilla::test {
 
@@ -16,7 +18,7 @@ std::unique_ptr<Dataset> open_clicks(const std::string& kind, const std::string&
   DataConfig data;
   data.kind = choice<DataKind>(kind);
   data.hash_buckets = 0;
-  return open_dataset(data, {.given = true, .images = {}, .labels = {}, .path = path}, 2, 1);
+  return open_dataset(data, source_at(path), 2, 1);
 }
 
 }  // namespace
@@ -75,12 +77,7 @@ std::unique_ptr<Dataset> open_libsvm(const std::string& path) {
 }
 
 std::string complaint_of(const std::string& kind, const std::string& path) {
-  try {
-    read_all(*open_clicks(kind, path));
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_of([&] { read_all(*open_clicks(kind, path)); });
 }
 
 }  // namespace flotilla::test

@@ -14,6 +14,8 @@
 #include "src/commands/make_data.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "tests/data/clicks/click_lines.hpp"
+#include "tests/support/in_folder.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/within.hpp"
 
@@ -90,8 +92,9 @@ TEST(SyntheticClicks, LinesAreCriteosAndLookLikeThem) {
   EXPECT_GT(zeros, 3000);
 }
 
-TEST(MakeData, WritesTheSameBytesAgainAndValidationBeside) {
-  const test::TemporaryFolder folder;
+using MakeData = test::InFolder;
+
+TEST_F(MakeData, WritesTheSameBytesAgainAndValidationBeside) {
   const auto make = [&](const std::string& name, std::int64_t rows, std::int64_t validation_rows) {
     return make_criteo_data({.rows = rows,
                              .validation_rows = validation_rows,
@@ -109,13 +112,11 @@ TEST(MakeData, WritesTheSameBytesAgainAndValidationBeside) {
             text_of(folder.path("b.tsv")));
   EXPECT_EQ(text_of(folder.path("a.truth")) + text_of(folder.path("a.valid.truth")),
             text_of(folder.path("b.truth")));
-  EXPECT_NE(said.find("a.tsv: 1000 rows"), std::string::npos) << said;
-  EXPECT_NE(said.find("a.valid.tsv: 200 rows"), std::string::npos) << said;
+  EXPECT_TRUE(test::mentions(said, {"a.tsv: 1000 rows", "a.valid.tsv: 200 rows"}));
   EXPECT_EQ(std::ranges::count(text_of(folder.path("b.truth")), '\n'), 1200);
 }
 
-TEST(MakeData, LeavesNothingBehindWhereItCannotWrite) {
-  const test::TemporaryFolder folder;
+TEST_F(MakeData, LeavesNothingBehindWhereItCannotWrite) {
   std::filesystem::create_directory(folder.path("taken"));
 
   EXPECT_THROW(make_criteo_data({.rows = 10, .output = folder.path("taken")}), UserError);

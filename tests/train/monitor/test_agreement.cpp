@@ -15,13 +15,11 @@
 namespace flotilla {
 namespace {
 
-using test::TrainingRun;
 using test::operator+;
 
-struct CheckedRun : TrainingRun {
-  explicit CheckedRun(const std::vector<std::string>& more = {})
-      : TrainingRun(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                    std::vector<std::string>{"train.global_batch_size=24"} + more),
+struct CheckedRun : test::ShippedMlpRun {
+  explicit CheckedRun(const test::Texts& more = {})
+      : ShippedMlpRun(test::Texts{"train.global_batch_size=24"} + more),
         check(world, *parts.model.network, state_arrays(parts.model.weights, parts.model.optimizer.get())) {
     step();
   }
@@ -143,17 +141,14 @@ TEST(Disagreement, SaysWhoHoldsWhat) {
   const Disagreement one = held_by({2}, 3);
   const Disagreement two = held_by({1, 2}, 4);
 
-  EXPECT_EQ(
-      one.text(400),
-      "holds another model than the others after step 400: the first tensor that differs is fc.bias (1 of 10 "
-      "values, the first is 0.5 here and 0.25 on rank 0); the memory or processor of a host is bad, or this "
-      "is a mistake in Flotilla");
+  EXPECT_EQ(one.text(400),
+            "holds another model than the others after step 400: the first tensor that differs is fc.bias (1 "
+            "of 10 values, the first is 0.5 here and 0.25 on rank 0); the memory or processor of a host is "
+            "bad, or this is a mistake in Flotilla");
   EXPECT_EQ(two.text(400),
             "and rank 2 hold another model than the others after step 400: the first tensor that differs is "
-            "fc.bias "
-            "(1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be "
-            "determined; the memory "
-            "or processor of a host is bad, or this is a mistake in Flotilla");
+            "fc.bias (1 of 10 values, the first is 0.5 here and 0.25 on rank 0); which is right cannot be "
+            "determined; the memory or processor of a host is bad, or this is a mistake in Flotilla");
 }
 
 }  // namespace

@@ -54,9 +54,7 @@ TEST(ClickCounts, OfAllWorkersAreThoseOfOneThatSawEverything) {
 }
 
 TEST(ClickCounts, OfAnEvaluationAreThoseOfItsOutputs) {
-  test::TrainingRun run(mpi::Communicator::world(),
-                        read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                        {"train.global_batch_size=32", "data.train.samples=1003"});
+  test::ShippedMlpRun run({"train.global_batch_size=32", "data.train.samples=1003"});
   for (int i = 0; i < 10; ++i) run.step();
   Network& network = *run.parts.model.network;
   ClickCounts counts;

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "src/train/monitor/straggler_monitor.hpp"
+#include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/allocation_count.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/training_run.hpp"
 
@@ -14,6 +16,7 @@
 namespace flotilla {
 namespace {
 
+using test::Texts;
 using test::TrainingRun;
 using test::operator+;
 
@@ -43,8 +46,9 @@ class Story {
   StragglerMonitor log;
 };
 
-TEST(StragglerMonitor, NamesTheWorkerThePhaseAndTheCost) {
-  const auto world = mpi::Communicator::world();
+using StragglerMonitorOnAllRanks = mpi::OnAllRanks;
+
+TEST_F(StragglerMonitorOnAllRanks, NamesTheWorkerThePhaseAndTheCost) {
   Story story(world);
   for (int i = 0; i < 75; ++i) story.step(1, 20 * ms, Phase::optimizer);
   for (int i = 0; i < 25; ++i) story.step(0, 2 * ms, Phase::input);
@@ -58,8 +62,7 @@ TEST(StragglerMonitor, NamesTheWorkerThePhaseAndTheCost) {
             "rank 1 on node7: last 75 of 100 times, in the optimizer, cost all 57 % (1.5 s)");
 }
 
-TEST(StragglerMonitor, BeginsAnewAfterAReportAndRemembersTheWhole) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, BeginsAnewAfterAReportAndRemembersTheWhole) {
   Story story(world);
   for (int i = 0; i < 10; ++i) story.step(1, 20 * ms, Phase::saving);
   story.log.gather();
@@ -75,8 +78,7 @@ TEST(StragglerMonitor, BeginsAnewAfterAReportAndRemembersTheWhole) {
   EXPECT_EQ(story.log.times_last(), world.rank() == 0 ? 20 : world.rank() == 1 ? 10 : 0);
 }
 
-TEST(StragglerMonitor, NamesNobodyWhereAllAreEven) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, NamesNobodyWhereAllAreEven) {
   Story story(world);
   for (int i = 0; i < 100; ++i) story.step(i % world.size(), 8 * ms, Phase::compute);
 
@@ -86,8 +88,7 @@ TEST(StragglerMonitor, NamesNobodyWhereAllAreEven) {
   EXPECT_FALSE(report.stands_out());
 }
 
-TEST(StragglerMonitor, BlamesCommunicationWhereNoPhaseGrew) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, BlamesCommunicationWhereNoPhaseGrew) {
   StragglerMonitor log(world);
   StepTimes total;
   for (int i = 1; i <= 100; ++i) {
@@ -99,8 +100,7 @@ TEST(StragglerMonitor, BlamesCommunicationWhereNoPhaseGrew) {
   EXPECT_EQ(log.gather().phase, "communication");
 }
 
-TEST(StragglerMonitor, KeepsASampleOfMoreThanItHasRoomFor) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, KeepsASampleOfMoreThanItHasRoomFor) {
   Story story(world, 16);
   for (int i = 0; i < 100; ++i) story.step(1, 20 * ms, Phase::compute);
 
@@ -111,8 +111,7 @@ TEST(StragglerMonitor, KeepsASampleOfMoreThanItHasRoomFor) {
   EXPECT_TRUE(test::within(report.cost_s, 2.0, 1e-6));
 }
 
-TEST(StragglerMonitor, CountsMeetingsNotSteps) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, CountsMeetingsNotSteps) {
   StragglerMonitor log(world);
   StepTimes total;
   for (int step = 1; step <= 100; ++step) {
@@ -129,24 +128,20 @@ TEST(StragglerMonitor, CountsMeetingsNotSteps) {
   EXPECT_TRUE(test::within(report.cost_s, 1.0, 1e-6));
 }
 
-TEST(StragglerMonitor, AllocatesNothingInAStep) {
-  const auto world = mpi::Communicator::world();
+TEST_F(StragglerMonitorOnAllRanks, AllocatesNothingInAStep) {
   Story story(world, 16);
   const std::int64_t before = test::allocations_of_this_thread();
 
   for (int i = 0; i < 100; ++i) story.step(1, ms, Phase::compute);
 
-  EXPECT_EQ(test::allocations_of_this_thread(), before);
+  EXPECT_EQ(test::allocations_of_this_thread() - before, 0);
 }
 
-const std::vector<std::string> slow_rank = {"run.emulate_straggler.rank=1",
-                                            "run.emulate_straggler.pause_s=0.02"};
+const Texts slow_rank = {"run.emulate_straggler.rank=1", "run.emulate_straggler.pause_s=0.02"};
 
 TEST(EmulatedStraggler, IsFoundInATraining) {
-  for (const std::vector<std::string>& buckets :
-       {std::vector<std::string>{}, {"strategy.bucket_mb=0.02", "strategy.last_bucket_mb=0.001"}}) {
-    TrainingRun run(mpi::Communicator::world(), read_deck_file(FLOTILLA_SOURCE_DIR "/inputs/mlp_random.toml"),
-                    std::vector<std::string>{"train.global_batch_size=32"} + slow_rank + buckets);
+  for (const Texts& buckets : {Texts{}, {"strategy.bucket_mb=0.02", "strategy.last_bucket_mb=0.001"}}) {
+    test::ShippedMlpRun run(Texts{"train.global_batch_size=32"} + slow_rank + buckets);
     StragglerMonitor log(run.world);
     StepTimes total;
     for (int i = 1; i <= 20; ++i) {
@@ -202,12 +197,11 @@ TEST(EmulatedStraggler, TakesTurns) {
 }
 
 TEST(EmulatedStraggler, MustBeAWorker) {
-  try {
-    EmulatedStraggler({.rank = 2, .slow_factor = 3.0, .pause_s = 0.0, .every = 1, .take_turns = false}, 0, 2);
-    FAIL() << "was taken";
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "run.emulate_straggler.rank = 2, but there are 2 workers: give at most 1");
-  }
+  EXPECT_EQ(test::error_of([&] {
+              EmulatedStraggler(
+                  {.rank = 2, .slow_factor = 3.0, .pause_s = 0.0, .every = 1, .take_turns = false}, 0, 2);
+            }),
+            "run.emulate_straggler.rank = 2, but there are 2 workers: give at most 1");
 }
 
 }  // namespace
