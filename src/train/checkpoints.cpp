@@ -18,7 +18,8 @@ namespace flotilla {
 namespace {
 
 constexpr double most_steps_between = 1e9;
-constexpr double memory_share = 0.01;  ///< The share of the time that states in memory take
+constexpr double memory_share = 0.01;      ///< The share of the time that states in memory take
+constexpr double first_in_memory_s = 1.0;  ///< Runs that end sooner keep none
 
 }  // namespace
 
@@ -49,7 +50,8 @@ void Checkpoints::begin() {
   const double every_s = parts_.run.config.checkpoint.every_s;
   if (every_s > 0.0) clock_.emplace(every_s, parts_.state.step, trace::now_ns());
   if (const double write_s = parts_.saves.resident_write_s(); write_s > 0.0)
-    memory_clock_.emplace(write_s / memory_share, parts_.state.step, trace::now_ns());
+    memory_clock_.emplace(std::max(first_in_memory_s, write_s / memory_share), parts_.state.step,
+                          trace::now_ns());
 }
 
 bool Checkpoints::is_planned(std::int64_t step) const {
@@ -61,7 +63,8 @@ bool Checkpoints::plan_question() {
   const bool may_ask = parts_.run.sync.strategy->pace().may_synchronise;
   asks_clock_ = may_ask && clock_ && clock_->asks_after(parts_.state.step + 1);
   asks_memory_clock_ = may_ask && memory_clock_ && memory_clock_->asks_after(parts_.state.step + 1);
-  return asks_clock_ || asks_memory_clock_;
+  return asks_clock_;  // for a state in memory no outcome over all workers is needed, so metrics do not
+                       // depend on it
 }
 
 void Checkpoints::save_if_due() {
