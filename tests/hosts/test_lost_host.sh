@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A training on two hosts (hosts.sh): one of them crashes, or its link is cut for a while. After a crash nothing of the
-# training may be left, and the next run goes on from the newest checkpoint that was reported; a link that comes back
-# within run.watchdog_s changes nothing, not a bit of the model. By hand:
+# A training on two hosts (hosts.sh): one of them crashes, or its link is cut for a while. After a crash no process of the
+# training may be left, and the next run goes on from the state in the other host's memory, which is newer than the newest
+# checkpoint that was reported; a link that comes back within run.watchdog_s changes nothing, not a bit of the model. By hand:
 #   tests/hosts/test_lost_host.sh build/cpu
 set -euo pipefail
 set -m # the launcher, which may hear no more of its daemon on the other host, is ended with its group
@@ -24,17 +24,27 @@ wait_for_report() {
   done
 }
 newest_reported() { grep '"checkpoint"' "$work/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
+# The step of the newest state in a host's memory; 0: there is none.
+in_memory() {
+  { echo step-0; "$hosts" exec "$1" sh -c 'ls /dev/shm/flotilla-*/step-*.h5' 2> "$work/none" || true; } | tail -n 1 |
+    sed 's/.*step-0*\([0-9]\)/\1/; s/\.h5//'
+}
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
+# crash HOST OTHER
 crash() {
-  local began ended launcher code=0 saved resumed
+  local began ended launcher code=0 saved rescued resumed
+  rm -rf "${work:?}"/run
   SLOTS=2 "$hosts" up 2
-  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 > "$work/out" 2> "$work/errors" &
+  # The pauses let more than a second pass between checkpoints: else none is kept in memory.
+  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 checkpoint.every=150 run.emulate_straggler.rank=0 \
+    run.emulate_straggler.pause_s=0.01 > "$work/out" 2> "$work/errors" &
   launcher=$!
   wait_for_report checkpoint
+  until [ "$(in_memory "$2")" -gt "$(newest_reported)" ]; do sleep 0.05; done
   began=$(milliseconds)
-  "$hosts" crash h1
-  until [ "$(left h0)" = 0 ]; do sleep 0.05; done
+  "$hosts" crash "$1"
+  until [ "$(left "$2")" = 0 ]; do sleep 0.05; done
   ended=$(milliseconds)
   # Open MPI's launcher ends by itself as a rule, but was seen to hang once it has said that it cannot go on.
   for _ in $(seq 100); do
@@ -47,12 +57,16 @@ crash() {
   saved=$(newest_reported)
   grep "flotilla: " "$work/errors" || echo "   (nothing from Flotilla: the launcher ends it)"
   grep -i "lost communication" "$work/errors" || true
+  "$hosts" exec "$2" "$build/flotilla" rescue "$work/run" | tee "$work/out"
+  rescued=$(grep -o 'state of step [0-9]*' "$work/out" | grep -o '[0-9]*$')
   "$hosts" down
   SLOTS=4 "$hosts" up 1
-  train run.output="$work/run" train.global_batch_size=256 train.steps=$((saved + 60)) > "$work/out"
+  train run.output="$work/run" train.global_batch_size=256 train.steps=$((rescued + 60)) > "$work/out"
   resumed=$(grep -o 'resumed .* step [0-9]*' "$work/out" | grep -o '[0-9]*$')
-  echo "== crash: exit code $code, all gone $((ended - began)) ms later; saved $saved, resumed $resumed on one host"
-  [ "$resumed" -ge "$saved" ]
+  echo "== crash of $1: exit code $code, all gone $((ended - began)) ms later; saved $saved, in memory $rescued, resumed" \
+    "$resumed on one host"
+  [ "$rescued" -gt "$saved" ]
+  [ "$resumed" -ge "$rescued" ]
   "$hosts" down
 }
 
@@ -85,6 +99,7 @@ cut_and_join() {
   "$hosts" down
 }
 
-crash
+crash h1 h0
+crash h0 h1 # rank 0's
 cut_and_join
 echo "all passed"
