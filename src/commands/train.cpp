@@ -187,6 +187,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
                tracing.communication(communicators(config)));
   // 4. The values to begin with.
   StartValues values = restore_or_load(found, run, warnings);
+  const std::string none_in_memory = why_none_in_memory(run);
   // 5. Files. From here on there is a folder to write a failure into.
   folder.open(run.machine.own_place().rank, resumed, training.deck_path);
   failure.set_folder(config.run.output);
@@ -199,11 +200,14 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   report_start({training.deck_path, deck, machines, resumed, values, staged, warnings, folder.keeps_deck()},
                run, reporter);
   for (const std::string& line : rescued) reporter.say(cat("memory       ", line));
+  if (!none_in_memory.empty() && config.checkpoint.resident == Resident::automatic)
+    reporter.say(cat("memory       no state is kept in it: ", none_in_memory));
   const TimeLimit limit = find_time_limit(config.run, workers, reporter);
   std::unique_ptr<MlperfLog> mlperf;
   agree(workers, [&] { mlperf = make_mlperf_log(run, resumed); });
   reporting.reset();
-  const std::unique_ptr<ResidentSaves> resident = ResidentSaves::make(run, reporter);
+  std::unique_ptr<ResidentSaves> resident;
+  if (none_in_memory.empty()) resident = std::make_unique<ResidentSaves>(run);
   // 7. Steps.
   const std::int64_t begin_ns = trace::now_ns();
   Trainer trainer({.run = run,

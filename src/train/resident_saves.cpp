@@ -84,68 +84,63 @@ std::string shortage(std::int64_t bytes) {
   return {};
 }
 
-}  // namespace
+/// The states of all hosts, with the host and the rank that can read each.
+struct FoundStates {
+  std::vector<ResidentState> states{};
+  std::vector<std::string> hosts{};
+  std::vector<int> ranks{};
+};
 
-std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
-                                               mpi::Watchdog& watchdog) {
-  std::vector<std::string> lines;
-  const std::string& run = config.run.output;
-  const mpi::CpuProgressScope working(watchdog, "looking for a state in memory");
-  std::optional<ResidentRecord> record;
-  agree(workers, [&] {
-    if (workers.is_root()) record = ResidentRecord::read(run);
-  });
-  std::string id = record ? record->id : "";
-  workers.broadcast(id);
-  const ResidentFolder folder(id);
-  const bool first_of_host = workers.split_by_host().is_root();
-  std::vector<std::string> own_lines;
-  std::unique_ptr<RunLock> looks;
-  agree(workers, [&] {
-    if (first_of_host && !id.empty()) looks = folder.take(own_lines);
-  });
-  if (!id.empty()) {
-    agree(workers, [&] {
-      if (looks) folder.save_parts(run);
-    });
-    const std::string own =
-        json_of(looks ? folder.states(run, own_lines) : std::vector<ResidentState>()).dump();
-    std::vector<ResidentState> states;
-    std::vector<std::string> hosts;
-    std::vector<int> ranks;
-    int rank = 0;
-    for (const std::string& text : workers.all_gather(own)) {
-      for (const nlohmann::json& json : nlohmann::json::parse(text)) {
-        states.push_back({.file = json.at("file"),
-                          .step = json.at("step"),
-                          .checksum = json.at("checksum"),
-                          .missing = json.at("missing")});
-        hosts.push_back(json.at("host"));
-        ranks.push_back(rank);
-      }
-      ++rank;
+/// Collective. @param own the states that this rank can read
+FoundStates gather(const mpi::Communicator& workers, const std::vector<ResidentState>& own) {
+  FoundStates found;
+  int rank = 0;
+  for (const std::string& text : workers.all_gather(json_of(own).dump())) {
+    for (const nlohmann::json& json : nlohmann::json::parse(text)) {
+      found.states.push_back({.file = json.at("file"),
+                              .step = json.at("step"),
+                              .checksum = json.at("checksum"),
+                              .missing = json.at("missing")});
+      found.hosts.push_back(json.at("host"));
+      found.ranks.push_back(rank);
     }
-    std::int64_t chosen = -1;
-    agree(workers, [&] {
-      if (!workers.is_root()) return;
-      const Decision decision = choose(config, *record, states, hosts);
-      if (decision.state != nullptr) chosen = decision.state - states.data();
-      if (!decision.line.empty()) lines.push_back(decision.line);
-    });
-    workers.broadcast(std::span(&chosen, 1));
-    const auto at = static_cast<std::size_t>(chosen);
-    agree(workers, [&] {
-      if (chosen >= 0 && ranks[at] == workers.rank()) save_resident_state(states[at], run);
-    });
-    if (looks) folder.remove();
+    ++rank;
   }
-  if (first_of_host) std::ranges::copy(ResidentFolder::remove_abandoned(), std::back_inserter(own_lines));
-  const std::vector<std::string> all = workers.all_gather(nlohmann::json(own_lines).dump());
-  if (!workers.is_root()) return lines;
-  for (const std::string& text : all)
-    for (const nlohmann::json& line : nlohmann::json::parse(text)) lines.push_back(line);
-  ResidentRecord::remove(run);
-  return lines;
+  return found;
+}
+
+/// Collective. Saves what the hosts keep of the run's last start, the parts of workers first, and frees the
+/// memory.
+/// @param record of worker 0  @param looks this rank does it for its host  @param own_lines of this host
+/// @returns on worker 0 what was done
+std::string save_newest(const Config& config, const mpi::Communicator& workers, const ResidentRecord& record,
+                        bool looks, std::vector<std::string>& own_lines) {
+  const std::string& run = config.run.output;
+  const ResidentFolder folder(record.id);
+  std::unique_ptr<RunLock> taken;
+  std::vector<ResidentState> own;
+  agree(workers, [&] {
+    if (looks) taken = folder.take(own_lines);
+    if (taken) folder.save_parts(run);
+  });
+  agree(workers, [&] {  // all hosts have saved their parts
+    if (taken) own = folder.states(run, own_lines);
+  });
+  const FoundStates found = gather(workers, own);
+  Decision decision;
+  std::int64_t chosen = -1;
+  agree(workers, [&] {
+    if (!workers.is_root()) return;
+    decision = choose(config, record, found.states, found.hosts);
+    if (decision.state != nullptr) chosen = decision.state - found.states.data();
+  });
+  workers.broadcast(std::span(&chosen, 1));
+  agree(workers, [&] {
+    const auto at = static_cast<std::size_t>(chosen);
+    if (chosen >= 0 && found.ranks[at] == workers.rank()) save_resident_state(found.states[at], run);
+  });
+  if (taken) folder.remove();
+  return decision.line;
 }
 
 /// Why the strategy's states are not kept in memory; empty: they are.
@@ -156,53 +151,76 @@ std::string not_made_for(const RunParts& run) {
                                                        : "";
 }
 
-std::unique_ptr<ResidentSaves> ResidentSaves::make(RunParts& run, Reporter& reporter) {
-  const Resident wanted = run.config.checkpoint.resident;
-  if (wanted == Resident::no) return nullptr;
-  std::string against = not_made_for(run);
+std::int64_t bytes_of_state(const RunParts& run) {
   std::int64_t bytes = 0;
   for (const StateArray& array : run.sync.strategy->live())
     bytes += static_cast<std::int64_t>(array.values.size() * sizeof(float));
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
+                                               mpi::Watchdog& watchdog) {
+  const mpi::CpuProgressScope working(watchdog, "looking for a state in memory");
+  ResidentRecord record;
+  agree(workers, [&] {
+    if (workers.is_root()) record = ResidentRecord::read(config.run.output).value_or(ResidentRecord());
+  });
+  workers.broadcast(record.id);
+  const bool first_of_host = workers.split_by_host().is_root();
+  std::vector<std::string> lines;
+  std::vector<std::string> own_lines;
+  if (!record.id.empty())
+    if (std::string line = save_newest(config, workers, record, first_of_host, own_lines); !line.empty())
+      lines.push_back(std::move(line));
+  if (first_of_host) std::ranges::copy(ResidentFolder::remove_abandoned(), std::back_inserter(own_lines));
+  const std::vector<std::string> all = workers.all_gather(nlohmann::json(own_lines).dump());
+  if (!workers.is_root()) return {};
+  for (const std::string& text : all)
+    for (const nlohmann::json& line : nlohmann::json::parse(text)) lines.push_back(line);
+  ResidentRecord::remove(config.run.output);
+  return lines;
+}
+
+std::string why_none_in_memory(const RunParts& run) {
+  const Resident wanted = run.config.checkpoint.resident;
+  if (wanted == Resident::no) return "checkpoint.resident = false";
+  std::string against = not_made_for(run);
   // Where workers hold different states, each has a part as large as a checkpoint.
-  const std::int64_t on_host = bytes * (run.config.local_sgd() != nullptr ? 1 + run.machine.host.size() : 1);
-  const std::string mine = run.machine.host.is_root() && against.empty() ? shortage(on_host) : "";
+  const std::int64_t states = run.config.local_sgd() != nullptr ? 1 + run.machine.host.size() : 1;
+  std::string mine;
+  if (run.machine.host.is_root() && against.empty()) mine = shortage(states * bytes_of_state(run));
   const std::vector<std::string> all = run.machine.workers.all_gather(mine);
   for (std::size_t i = 0; i < all.size() && against.empty(); ++i)
     if (!all[i].empty()) against = cat(run.machine.places[i].host, ": ", all[i]);
-  if (!against.empty()) {
-    throw_alike([&] {
-      if (wanted == Resident::yes)
-        throw UserError(cat("checkpoint.resident = true: ", against, "; set it to \"auto\" to do without"));
-    });
-    if (run.machine.workers.is_root()) reporter.say(cat("memory       no state is kept in it: ", against));
-    return nullptr;
-  }
-  std::unique_ptr<ResidentSaves> saves(new ResidentSaves(run, bytes));
-  saves->begin();
-  return saves;
+  throw_alike([&] {
+    if (wanted == Resident::yes && !against.empty())
+      throw UserError(cat("checkpoint.resident = true: ", against, "; set it to \"auto\" to do without"));
+  });
+  return against;
 }
 
-void ResidentSaves::begin() {
+ResidentSaves::ResidentSaves(RunParts& run) : run_(run), bytes_(bytes_of_state(run)) {
   const mpi::Communicator& workers = run_.machine.workers;
   const std::string& output = run_.config.run.output;
-  const std::string run = std::filesystem::absolute(output).lexically_normal().string();
+  const std::string path = std::filesystem::absolute(output).lexically_normal().string();
   record_.id = workers.is_root() ? ResidentRecord::new_id() : "";
   workers.broadcast(record_.id);
   // First the record: without it another start on the host would take the folder for an abandoned one.
   agree(workers, [&] {
     if (!workers.is_root()) return;
     for (const mpi::Place& place : run_.machine.places)
-      if (place.local_rank == 0 || std::ranges::find(record_.hosts, place.host) == record_.hosts.end())
+      if (std::ranges::find(record_.hosts, place.host) == record_.hosts.end())
         record_.hosts.push_back(place.host);
-    const std::string folder = output + "/checkpoints";
-    const auto files = checkpoints_in(folder);
+    const auto files = checkpoints_in(output + "/checkpoints");
     record_.follows = files.empty() ? -1 : files.rbegin()->first;
     record_.write(output);
   });
   const ResidentFolder folder(record_.id);
   agree(workers, [&] {
     if (!writes_checkpoint()) return;
-    folder.make(run);
+    folder.make(path);
     lock_.emplace(folder.path());
   });
   SavingWorkers saving;

@@ -13,7 +13,6 @@
 #include "src/checkpoint/resident_folder.hpp"
 #include "src/config/config.hpp"
 #include "src/files/run_lock.hpp"
-#include "src/observe/reporter.hpp"
 #include "src/train/run_parts.hpp"
 
 namespace flotilla {
@@ -25,14 +24,17 @@ namespace flotilla {
 std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
                                                mpi::Watchdog& watchdog);
 
+/// Collective over the workers, after the strategy has taken its shared memory. Why the hosts keep no state
+/// in memory; empty: they do. @throws AgreedFailure where checkpoint.resident is true and something is
+/// against it
+std::string why_none_in_memory(const RunParts& run);
+
 /// The state of a training that its hosts keep in memory, for a start after processes were killed. The first
 /// worker of each host writes it as a checkpoint into a ResidentFolder.
 class ResidentSaves {
  public:
-  /// Collective over the workers, after the strategy has taken its shared memory. Null where
-  /// checkpoint.resident is false, or "auto" and something is against it, which `reporter` says.
-  /// @throws AgreedFailure where it is true and something is against it
-  static std::unique_ptr<ResidentSaves> make(RunParts& run, Reporter& reporter);
+  /// Collective over the workers, where why_none_in_memory() is empty and run.output is there.
+  explicit ResidentSaves(RunParts& run);
   ResidentSaves(const ResidentSaves&) = delete;
   ResidentSaves& operator=(const ResidentSaves&) = delete;
 
@@ -47,9 +49,6 @@ class ResidentSaves {
   void end();
 
  private:
-  ResidentSaves(RunParts& run, std::int64_t bytes) : run_(run), bytes_(bytes) {}
-  void begin();
-
   RunParts& run_;
   std::int64_t bytes_;
   ResidentRecord record_{};

@@ -163,8 +163,7 @@ TEST(Resident, DeletedRunStaysDeleted) {
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_EQ(losses(run).size(), metrics(run, "step").size());
   EXPECT_FALSE(contains(again.output, "resumed")) << again.output;
-  EXPECT_TRUE(contains(again.output, "has ended or is gone")) << again.errors;
-  EXPECT_FALSE(fs::exists(memory));
+  EXPECT_FALSE(fs::exists(memory));  // removed by this start, or by that of another run on this machine
 }
 
 TEST(Resident, IsNotUsedOnceTheCheckpointThatItFollowedIsRemoved) {
