@@ -83,14 +83,17 @@ std::optional<ResidentRecord> ResidentRecord::read(const std::string& run) {
   if (!is_there(path)) return std::nullopt;
   try {
     const nlohmann::json json = nlohmann::json::parse(File::open(path).text());
-    return ResidentRecord{.id = json.at("id").get<std::string>(),
-                          .follows = json.at("follows").get<std::int64_t>(),
-                          .hosts = json.at("hosts").get<std::vector<std::string>>()};
+    // The id becomes the name of a folder that is removed in the end.
+    if (from_hexadecimal(json.at("id").get<std::string>()))
+      return ResidentRecord{.id = json.at("id").get<std::string>(),
+                            .follows = json.at("follows").get<std::int64_t>(),
+                            .hosts = json.at("hosts").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception&) {
-    throw UserError(cat("'", path,
-                        "' is not what a training writes there; remove it to go on without the state that "
-                        "hosts keep in memory"));
+    // Told below.
   }
+  throw UserError(cat("'", path,
+                      "' is not what a training writes there; remove it to go on without the state that "
+                      "hosts keep in memory"));
 }
 
 void ResidentRecord::write(const std::string& run) const {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/resident_saves.hpp"
 
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
 #include "kernels/machine/available_memory.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/files/checksum.hpp"
+#include "src/files/file.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/console.hpp"
 #include "src/train/model_state.hpp"
@@ -76,6 +79,8 @@ nlohmann::json json_of(const std::vector<ResidentState>& states) {
 /// What is against keeping a state of so many bytes in this host's memory; empty: nothing.
 std::string shortage(std::int64_t bytes) {
   const std::int64_t needed = states_at_once * bytes + spare_bytes;
+  if (::access(ResidentFolder::memory, W_OK | X_OK) != 0)
+    return cat(ResidentFolder::memory, ": ", system_message(errno));
   if (const auto free = free_bytes(ResidentFolder::memory); free && *free < needed)
     return cat(ResidentFolder::memory, " has ", bytes_text(*free), " left, two states take ",
                bytes_text(needed));

@@ -38,8 +38,8 @@ class RunFolder {
   void open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck);
 
   Reporter& reporter() { return *reporter_; }  ///< After open()
-  /// @param resident may be null
-  Saves::Writers writers(ResidentSaves* resident) {
+  /// @param resident null: no state is kept in memory
+  Saves::Writers writers(ResidentSaves* resident = nullptr) {
     return {.shared = shared_writer_.get(), .own = own_writer_.get(), .resident = resident};
   }
   bool keeps_deck() const { return keeps_deck_; }  ///< After open(): its deck.toml is the deck that was read

@@ -207,6 +207,19 @@ TEST(Resident, IsNotUsedWhereTheRunIsToStartElsewhere) {
   EXPECT_TRUE(contains(again.output, "is not used: run.resume = \"never\"")) << again.errors;
 }
 
+TEST(Resident, RecordOfAnotherProgramIsRefused) {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  ASSERT_EQ(flotilla(1, slow_run(run, {"train.steps=3"})).exit_code, 0);
+  for (const char* text : {"", "{}", R"({"id": "../../tmp/precious", "follows": -1, "hosts": []})"}) {
+    write_file(run + "/resident", text);
+    expect_told(flotilla(1, slow_run(run, {"train.steps=6"})),
+                "is not what a training writes there; remove it");
+  }
+  fs::remove(run + "/resident");
+  EXPECT_EQ(flotilla(1, slow_run(run, {"train.steps=6"})).exit_code, 0);
+}
+
 TEST(Rescue, SavesTheStateOfAKilledRunOnce) {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");
