@@ -59,10 +59,13 @@ bool Checkpoints::is_planned(std::int64_t step) const {
   return every > 0 && step % every == 0;
 }
 
-bool Checkpoints::plan_question() {
-  const bool may_ask = parts_.run.sync.strategy->pace().may_synchronise;
+bool Checkpoints::plan_question(bool synchronises) {
+  const Pace pace = parts_.run.sync.strategy->pace();
+  const bool may_ask = pace.may_synchronise;
   asks_clock_ = may_ask && clock_ && clock_->asks_after(parts_.state.step + 1);
-  asks_memory_clock_ = may_ask && memory_clock_ && memory_clock_->asks_after(parts_.state.step + 1);
+  // Workers that step independently agree on a stop before they meet: no question may hold one of them.
+  asks_memory_clock_ = may_ask && (synchronises || asks_clock_ || !pace.independent) && memory_clock_ &&
+                       memory_clock_->asks_after(parts_.state.step + 1);
   return asks_clock_;  // for a state in memory no outcome over all workers is needed, so metrics do not
                        // depend on it
 }

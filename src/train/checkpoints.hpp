@@ -62,7 +62,8 @@ class Checkpoints {
   /// Whether checkpoint.every asks for a save after that step.
   bool is_planned(std::int64_t step) const;
   /// Before a step: whether the workers synchronise after it to ask whether it is time to save. Equal on all.
-  bool plan_question();
+  /// @param synchronises they do so anyway
+  bool plan_question(bool synchronises);
   /// Collective after a step, where the workers have synchronised to ask. Saves if that is due, or keeps the
   /// state in the memory of the hosts.
   void save_if_due();

@@ -60,10 +60,10 @@ StepPlan Trainer::plan_step() {
   const std::int64_t step = state_.step + 1;
   const Position next = loaders_.sampler().after(state_.position);
   const bool asks_to_stop = stop_.asked_to_stop(stop_.has_limit() ? work_to_come() : WorkToCome());
-  const bool asks_to_save = checkpoints_.plan_question();
-  return {.asks_to_stop = asks_to_stop,
-          .synchronise = asks_to_save || checks_.is_due(step, reports_.is_due(step, next)) ||
-                         next.offset == 0 || checkpoints_.is_planned(step) || has_done(step, next)};
+  const bool synchronises = checks_.is_due(step, reports_.is_due(step, next)) || next.offset == 0 ||
+                            checkpoints_.is_planned(step) || has_done(step, next);
+  const bool asks_to_save = checkpoints_.plan_question(synchronises);
+  return {.asks_to_stop = asks_to_stop, .synchronise = synchronises || asks_to_save};
 }
 
 /// After a step: checks and reports.
