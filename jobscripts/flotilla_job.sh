@@ -86,9 +86,9 @@ steps_reached() {
   } | sort -n | tail -n 1
 }
 
-# judged CODE BEFORE AFTER: the exit code that counts. Launchers end with 0 though a node was lost, and with 137 though all was
+# final_code CODE BEFORE AFTER: the exit code that counts. Launchers end with 0 though a node was lost, and with 137 though all was
 # saved: where the launch has ended the run, its reason decides. BEFORE and AFTER are last events around the launch.
-judged() {
+final_code() {
   case $1 in 2 | 4 | 65 | 75) echo "$1" && return ;; esac
   case $([[ $3 == "$2" ]] || echo "$3") in
     '{"event":"end"'*'"reason":"stopped"'* | '{"event":"end"'*'"reason":"time limit"'*) echo 75 ;;
@@ -187,7 +187,7 @@ run_job() {
       if ! kill -0 $! 2> /dev/null; then break; fi
       leave_lost_node "$folder" # a signal has ended the wait
     done
-    code=$(judged "$launched" "$before" "$(last_event "$folder")")
+    code=$(final_code "$launched" "$before" "$(last_event "$folder")")
     if ((code == 75)); then put_back; fi
     case $code in 0 | 2 | 4 | 65 | 75 | 126 | 127) exit "$code" ;; esac
 

@@ -88,7 +88,7 @@ class ValuePasses {
                                         DeviceSpan<float> db, bool accumulate) = 0;
 };
 
-/// What is computed on a GPU by kernels of our own, in the order of the calls on one stream. Only functions
+/// Work of our own kernels on a GPU, in the order of the calls on one stream. Only functions
 /// that return a number to the host (sums, norms and all_finite of flat()) wait for the device. All sums are
 /// added in an order that depends on sizes only. Scratch memory grows with the first call that needs more.
 class DeviceLoops {

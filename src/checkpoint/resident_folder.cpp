@@ -89,7 +89,7 @@ std::optional<ResidentRecord> ResidentRecord::read(const std::string& run) {
                             .follows = json.at("follows").get<std::int64_t>(),
                             .hosts = json.at("hosts").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception&) {
-    // Told below.
+    // The error below names the file.
   }
   throw UserError(cat("'", path,
                       "' is not what a training writes there; remove it to go on without the state that "
@@ -184,7 +184,7 @@ std::vector<std::string> ResidentFolder::remove_abandoned() {
       folder.remove();
       lines.push_back(cat("removed ", folder.path(), ", a state in memory: ", reason));
     } catch (const UserError&) {
-      // Whose it is cannot be told, so it stays.
+      // The run that a folder belongs to cannot be found out, so the folder stays.
     }
   }
   return lines;

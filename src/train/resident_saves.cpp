@@ -64,6 +64,11 @@ Decision choose(const Config& config, const ResidentRecord& record, const std::v
   return {.state = newest, .line = cat(what, " was saved as a checkpoint")};
 }
 
+/// JSON for other ranks; names of folders need not be UTF-8, which JSON wants.
+std::string utf8_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 /// The states of a host as JSON, for worker 0.
 nlohmann::json json_of(const std::vector<ResidentState>& states) {
   nlohmann::json all = nlohmann::json::array();
@@ -76,7 +81,7 @@ nlohmann::json json_of(const std::vector<ResidentState>& states) {
   return all;
 }
 
-/// What is against keeping a state of so many bytes in this host's memory; empty: nothing.
+/// Why this host's memory has no room for a state of so many bytes; empty: it has.
 std::string shortage(std::int64_t bytes) {
   const std::int64_t needed = states_at_once * bytes + spare_bytes;
   if (::access(ResidentFolder::memory, W_OK | X_OK) != 0)
@@ -100,7 +105,7 @@ struct FoundStates {
 FoundStates gather(const mpi::Communicator& workers, const std::vector<ResidentState>& own) {
   FoundStates found;
   int rank = 0;
-  for (const std::string& text : workers.all_gather(json_of(own).dump())) {
+  for (const std::string& text : workers.all_gather(utf8_text(json_of(own)))) {
     for (const nlohmann::json& json : nlohmann::json::parse(text)) {
       found.states.push_back({.file = json.at("file"),
                               .step = json.at("step"),
@@ -180,7 +185,7 @@ std::vector<std::string> rescue_resident_state(const Config& config, const mpi::
     if (std::string line = save_newest(config, workers, record, first_of_host, own_lines); !line.empty())
       lines.push_back(std::move(line));
   if (first_of_host) std::ranges::copy(ResidentFolder::remove_abandoned(), std::back_inserter(own_lines));
-  const std::vector<std::string> all = workers.all_gather(nlohmann::json(own_lines).dump());
+  const std::vector<std::string> all = workers.all_gather(utf8_text(own_lines));
   if (!workers.is_root()) return {};
   for (const std::string& text : all)
     for (const nlohmann::json& line : nlohmann::json::parse(text)) lines.push_back(line);

@@ -166,6 +166,16 @@ TEST(Resident, DeletedRunStaysDeleted) {
   EXPECT_FALSE(fs::exists(memory));  // removed by this start, or by that of another run on this machine
 }
 
+TEST(Resident, LeftoverOfARunWhoseNameIsNotUtf8IsRemoved) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path("\xff"));
+  const ResidentFolder leftover(ResidentRecord::new_id());
+  leftover.make(folder.path("\xff") + "/run");
+  const Result result = flotilla(2, slow_run(folder.path("run"), {"train.steps=3"}));
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_FALSE(leftover.is_there());
+}
+
 TEST(Resident, IsNotUsedOnceTheCheckpointThatItFollowedIsRemoved) {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");

@@ -153,7 +153,7 @@ judges_by_the_end() {
   # shellcheck source=jobscripts/flotilla_job.sh
   . flotilla_job.sh
   while read -r code before after expected; do
-    expect "launcher $code, last event $after after $before" "$expected" "$(judged "$code" "$(event "$before")" "$(event "$after")")"
+    expect "launcher $code, last event $after after $before" "$expected" "$(final_code "$code" "$(event "$before")" "$(event "$after")")"
   done << 'END'
 0 start start 1
 0 none start 1
