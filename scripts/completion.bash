@@ -5,7 +5,7 @@
 
 # Paths of all keys of a deck, "train.epochs=".
 _flotilla_keys() {
-  "$1" keys 2>/dev/null | sed -n 's/^# //; /^\[/ { s/[][]//g; h; b }; /=/ { s/ =.*//; G; s/^\(.*\)\n\(.*\)$/\2.\1=/p }'
+  "$1" keys --all 2>/dev/null | sed -n 's/^# //; /^\[/ { s/[][]//g; h; b }; /=/ { s/ =.*//; G; s/^\(.*\)\n\(.*\)$/\2.\1=/p }'
 }
 
 _flotilla() {

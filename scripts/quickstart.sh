@@ -65,7 +65,7 @@ What to try next:
   mpirun -n 2 flotilla train inputs/mlp_random.toml                 # no data needed
   mpirun -n 2 flotilla bench all-reduce                             # how fast ranks add their gradients here
   jobscripts/local.sh inputs/mnist_mlp.toml run.output=runs/local   # ranks and threads to fit this machine
-Every key of a deck is explained by: flotilla keys [PREFIX]
+Keys of a deck are found by words, those of other programs too: flotilla keys learning rate
 END
 if (($(id -u) == 0)); then
   echo "As root Open MPI wants: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"

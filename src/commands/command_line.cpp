@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/config/keys.hpp"
+#include "src/config/given.hpp"
+#include "src/config/key_search.hpp"
+#include "src/config/suggestions.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla {
@@ -26,6 +30,20 @@ void check_is_text(const std::string& argument) {
           "another path"));
 }
 
+constexpr std::size_t most_keys_told = 3;
+
+/// What may stand behind "=": "cpu|cuda|reference", or "VALUE".
+std::string values_of(const config::Key& key) {
+  std::string words;
+  for (const std::string& word : key.rule.choices) words += (words.empty() ? "" : "|") + word;
+  return words.empty() ? "VALUE" : words;
+}
+
+bool fits(const config::Key& key, const std::string& text) {
+  const auto value = config::value_from_text(text, config::default_of(key));
+  return !text.empty() && value && !config::broken_rule(key, *value);
+}
+
 /// The command line while it is parsed.
 class Parser {
  public:
@@ -36,11 +54,17 @@ class Parser {
     for (const Subcommand& command : subcommands()) add(command);
   }
 
-  std::variant<CommandLine, PrintedText> parse(const std::vector<std::string>& arguments) {
+  /// @param arguments the program's, of which "help" at the beginning is --help at the end
+  std::variant<CommandLine, PrintedText> parse(std::vector<std::string> arguments) {
     std::ranges::for_each(arguments, check_is_text);
+    if (!arguments.empty() && arguments.front() == "help") {
+      std::ranges::rotate(arguments, arguments.begin() + 1);
+      arguments.back() = "--help";
+    }
     try {
       app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
+      if (!app_.remaining(true).empty()) refuse_missing_command();
       return PrintedText{app_.help()};
     } catch (const CLI::CallForVersion& version) {
       return PrintedText{std::string(version.what()) + "\n"};
@@ -93,33 +117,43 @@ class Parser {
     if (known.empty()) return;
     const std::vector<std::string> rest = app_.remaining(true);
     std::string text =
-        rest.empty() ? "a command is missing" : cat("there is no command \"", rest.front(), "\"");
-    for (std::size_t i = 0; i < known.size(); ++i)
-      text += (i == 0 ? "; one of " : ", ") + known[i]->get_name();
+        rest.empty() ? "a command is missing" : cat("there is no command ", config::quoted(rest.front()));
+    std::vector<std::string> names;
+    for (const CLI::App* command : known) names.push_back(command->get_name());
+    std::string meant = rest.empty() ? "" : config::nearest_word(rest.front(), names);
+    if (!rest.empty() && rest.front().ends_with(".toml")) meant = cat("train ", rest.front());
+    if (!meant.empty())
+      throw UserError(
+          cat(text, "; did you mean ", used_command(), " ", meant, "? See ", used_command(), " --help"));
+    for (const std::string& name : names) text += (name == names.front() ? "; one of " : ", ") + name;
     throw UserError(cat(text, " is needed; ", hint()));
   }
 
-  /// "--epochs 3", as other programs have it, of a command that takes a deck.
+  /// "--epochs 3" or "--lr 0.1", as other programs have it, of a command that takes a deck.
   void refuse_key_as_option(const std::vector<std::string>& arguments) const {
     const std::vector<std::string> rest = app_.remaining(true);
     if (rest.empty() || !rest.front().starts_with("--") || used().get_option_no_throw("OVERRIDES") == nullptr)
       return;
     const std::size_t equals = rest.front().find('=');
-    std::string name = rest.front().substr(2, equals - 2);
-    std::ranges::replace(name, '-', '_');
+    const std::string option = rest.front().substr(0, equals);
     const auto next = std::next(std::ranges::find(arguments, rest.front()));
-    std::string value = "VALUE";
+    std::string value;
     if (equals != std::string::npos)
       value = rest.front().substr(equals + 1);
     else if (next != arguments.end() && !next->starts_with('-') && !is_override(*next))
       value = *next;
-    std::string keys;
-    for (const config::Key& key : config::all_keys())
-      if (key.name() == name) keys += cat(keys.empty() ? "" : " or ", key.path, "=", value);
-    throw UserError(cat("there is no option ", rest.front().substr(0, equals), "; ",
-                        keys.empty() ? "a key of the deck is set by key.path=value (flotilla keys lists them)"
-                                     : "write " + keys,
-                        ", or ", hint()));
+    std::string remedy;
+    const std::vector<const config::Key*> keys = config::keys_called(option);
+    for (const config::Key* key : std::span(keys).first(std::min(keys.size(), most_keys_told)))
+      remedy += cat(remedy.empty() ? "write " : " or ", key->path, "=",
+                    fits(*key, value) ? value : values_of(*key));
+    std::vector<std::string> options;
+    for (const CLI::Option* known : used().get_options()) options.push_back(known->get_name());
+    if (const std::string meant = config::nearest_word(option, options); remedy.empty() && !meant.empty())
+      remedy = cat("did you mean ", meant, "?");
+    if (remedy.empty()) remedy = "a key of the deck is set by key.path=value (flotilla keys finds them)";
+    throw UserError(
+        cat("there is no option ", option, "; ", remedy, remedy.ends_with('?') ? " Or " : ", or ", hint()));
   }
 
   CLI::App app_{"Flotilla trains neural networks by data parallelism under mpirun or srun."};

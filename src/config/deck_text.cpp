@@ -114,7 +114,7 @@ std::string explained_keys(const std::string& what) {
   const std::string table = dot == std::string::npos ? "" : what.substr(0, dot);
   const std::string hint = config::suggest(table, what.substr(dot + 1)).text;
   throw UserError(cat("no key or table of a deck is called ", config::quoted(what),
-                      hint.empty() ? "; flotilla keys without a name lists all" : hint));
+                      hint.empty() ? "; flotilla keys --all lists all" : hint));
 }
 
 }  // namespace flotilla

@@ -218,10 +218,12 @@ std::vector<Key> run_and_device_keys() {
                                                 "Each time another worker, the next one, beginning with rank")
           .may_be_left_out(),
       key<&DeviceConfig::kind>("device.kind", any_value(), of_machine,
-                               "\"reference\" has the plainest loops, to compare the others with"),
+                               "Where the ranks compute: \"cuda\" is a GPU; \"reference\" has the plainest "
+                               "loops, to compare the others with"),
       key<&DeviceConfig::precision>(
           "device.precision", any_value(), may_change,
-          "Of activations, their gradients and the weights in products; parameters, statistics and sums are "
+          "Number format of activations, their gradients and the weights in products; parameters, statistics "
+          "and sums are "
           "float32 in any case (docs/precision.md). \"auto\": on processors with AMX (AMD's: AVX512_BF16) "
           "\"bfloat16\", else \"float32\""),
       key<&DeviceConfig::convolution>(

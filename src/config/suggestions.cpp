@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/config/keys.hpp"
+#include "src/config/key_search.hpp"
 #include "src/config/values.hpp"
 
 namespace flotilla::config {
@@ -26,7 +26,7 @@ bool near(std::string_view a, std::string_view b, std::size_t limit) {
 }
 
 /// The names of the keys and tables in a table.
-std::set<std::string> names_in(std::string_view table) {
+std::vector<std::string> names_in(std::string_view table) {
   const std::string prefix = table.empty() ? "" : std::string(table) + ".";
   std::set<std::string> names;
   for (const Key& key : all_keys()) {
@@ -34,7 +34,7 @@ std::set<std::string> names_in(std::string_view table) {
     const std::string rest = key.path.substr(prefix.size());
     names.insert(rest.substr(0, rest.find('.')));
   }
-  return names;
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -63,18 +63,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   return row[b.size()];
 }
 
+std::string nearest_word(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  for (const std::string& other : known)
+    if (near(word, other, farthest) &&
+        (best.empty() || edit_distance(word, other) < edit_distance(word, best)))
+      best = other;
+  return best;
+}
+
 Suggestion suggest(std::string_view table, std::string_view name) {
   const std::string prefix = table.empty() ? "" : std::string(table) + ".";
-  const auto distance_to = [&](const std::string& other) { return edit_distance(name, other); };
-
-  const std::string* best = nullptr;
-  const std::set<std::string> neighbours = names_in(table);
-  for (const std::string& other : neighbours) {
-    if (near(name, other, farthest) && (best == nullptr || distance_to(other) < distance_to(*best))) {
-      best = &other;
-    }
-  }
-  if (best != nullptr) return {prefix + *best, "; did you mean " + config::quoted(*best) + "?"};
+  const std::string best = nearest_word(name, names_in(table));
+  if (!best.empty()) return {prefix + best, "; did you mean " + config::quoted(best) + "?"};
 
   // In other tables: the whole path with a slip in it, or the name itself.
   std::vector<std::string> found;
@@ -88,6 +89,8 @@ Suggestion suggest(std::string_view table, std::string_view name) {
       if (near(name, key.name(), limit)) found.push_back(key.path);
     }
   }
+  if (found.empty())
+    if (const auto foreign = keys_called(name); !foreign.empty()) found.push_back(foreign.front()->path);
   // A name that many tables have ("kind") says nothing.
   if (found.empty() || found.size() > 2) return {};
   return {found.front(), "; did you mean " + found.front() + "?"};

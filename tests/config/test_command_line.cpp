@@ -182,8 +182,8 @@ TEST(CommandLine, VersionIsTheTextGiven) {
 
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({}).find("see flotilla --help"), std::string::npos);
-  const std::string unknown = refused({"trian", "a.toml"});
-  EXPECT_TRUE(unknown.starts_with("there is no command \"trian\"; one of train, compare, evaluate, "))
+  const std::string unknown = refused({"fit", "a.toml"});
+  EXPECT_TRUE(unknown.starts_with("there is no command \"fit\"; one of train, compare, evaluate, "))
       << unknown;
   EXPECT_TRUE(unknown.ends_with(", make-data is needed; see flotilla --help")) << unknown;
   EXPECT_NE(refused({"train"}).find("see flotilla train --help"), std::string::npos);
@@ -204,6 +204,24 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_NE(refused({"bench", "all-reduce", "--min", "2K", "--max", "1K"}), "");
 }
 
+TEST(CommandLine, ASlipInACommandOrOptionGetsASuggestion) {
+  EXPECT_EQ(refused({"trian", "a.toml"}),
+            "there is no command \"trian\"; did you mean flotilla train? See flotilla --help");
+  EXPECT_EQ(refused({"bench", "stp"}),
+            "there is no command \"stp\"; did you mean flotilla bench step? See flotilla bench --help");
+  EXPECT_EQ(refused({"mine.toml"}),
+            "there is no command \"mine.toml\"; did you mean flotilla train mine.toml? See flotilla --help");
+  EXPECT_EQ(refused({"train", "a.toml", "--chek"}),
+            "there is no option --chek; did you mean --check? Or see flotilla train --help");
+}
+
+TEST(CommandLine, HelpIsACommandToo) {
+  EXPECT_EQ(printed({"help"}), printed({"--help"}));
+  EXPECT_EQ(printed({"help", "bench", "step"}), printed({"bench", "step", "--help"}));
+  EXPECT_EQ(refused({"help", "trian"}),
+            "there is no command \"trian\"; did you mean flotilla train? See flotilla --help");
+}
+
 TEST(CommandLine, KeysGivenAsOptionsAreToldHowTheyAreWritten) {
   EXPECT_EQ(refused({"train", "a.toml", "--epochs", "3"}),
             "there is no option --epochs; write train.epochs=3, or see flotilla train --help");
@@ -214,9 +232,14 @@ TEST(CommandLine, KeysGivenAsOptionsAreToldHowTheyAreWritten) {
             "there is no option --batch-size; write train.batch_size=8 or validation.batch_size=8, or see "
             "flotilla evaluate --help");
   EXPECT_EQ(refused({"train", "a.toml", "--lr"}),
-            "there is no option --lr; a key of the deck is set by key.path=value (flotilla keys lists them), "
-            "or see "
-            "flotilla train --help");
+            "there is no option --lr; write schedule.learning_rate=VALUE, or see flotilla train --help");
+  EXPECT_EQ(refused({"train", "a.toml", "--gpus", "4"}),
+            "there is no option --gpus; write device.kind=cpu|cuda|reference, or see flotilla train --help");
+  EXPECT_EQ(refused({"train", "a.toml", "--num_workers=4"}),
+            "there is no option --num_workers; write data.threads=4, or see flotilla train --help");
+  EXPECT_EQ(refused({"train", "a.toml", "--no-such-thing", "4"}),
+            "there is no option --no-such-thing; a key of the deck is set by key.path=value (flotilla keys "
+            "finds them), or see flotilla train --help");
 }
 
 TEST(CommandLine, SizesAreBytesWithOrWithoutAUnit) {
