@@ -2,7 +2,9 @@
 #include "kernels/cudnn/conv2d.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
+#include <vector>
 
 #include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
@@ -18,16 +20,48 @@ const Conv2dSpec& checked(const Conv2dSpec& spec) {
   return spec;
 }
 
-/// Only where no gradient has to lose its zeros again.
-std::int64_t filled_up(const Conv2dSpec& s, Precision precision) {
+/// The input gets another form only where no gradient has to lose it again.
+ComputedConv2d computed_by_cudnn(const Conv2dSpec& s, Precision precision) {
+  ComputedConv2d made{s, {.channels = s.input[1]}};
+  if (!is_half(precision) || s.input_gradient || s.groups > 1) return made;
+  if (precision == Precision::bfloat16 && s.input[1] <= folded_channels && s.stride == 2 && s.kernel >= 5) {
+    const Shape y = output_shape(s);
+    const std::int64_t kernel = (s.kernel + 1) / 2;
+    made.form = {4 * folded_channels, y[2] + kernel - 1, y[3] + kernel - 1, s.padding};
+    made.spec.input = {s.input[0], made.form.channels, made.form.rows, made.form.columns};
+    made.spec.kernel = kernel;
+    made.spec.stride = 1;
+    made.spec.padding = 0;
+    return made;
+  }
   constexpr std::int64_t at_a_time = 8;
-  if (!is_half(precision) || s.input_gradient || s.groups > 1) return s.input[1];
-  return (s.input[1] + at_a_time - 1) / at_a_time * at_a_time;
+  made.form.channels = (s.input[1] + at_a_time - 1) / at_a_time * at_a_time;
+  made.spec.input = {s.input[0], made.form.channels, s.input[2], s.input[3]};
+  return made;
 }
 
-Conv2dSpec with_channels(Conv2dSpec spec, std::int64_t channels) {
-  spec.input = {spec.input[0], channels, spec.input[2], spec.input[3]};
-  return spec;
+std::int64_t weights_of(const Conv2dSpec& s) {
+  return s.out_channels * s.input[1] / s.groups * s.kernel * s.kernel;
+}
+
+/// For each value of cuDNN's weight its place in the arena's, which has no groups; −1: it is zero.
+std::vector<std::int32_t> places_of_weight(const Conv2dSpec& s, const ComputedConv2d& computed) {
+  const std::int64_t block = computed.form.folded() ? 2 : 1;
+  const std::int64_t channels = computed.form.channels / (block * block);
+  std::vector<std::int32_t> places;
+  places.reserve(static_cast<std::size_t>(weights_of(computed.spec)));
+  for (std::int64_t o = 0; o < s.out_channels; ++o)
+    for (std::int64_t r = 0; r < computed.spec.kernel; ++r)
+      for (std::int64_t c = 0; c < computed.spec.kernel; ++c)
+        for (std::int64_t i = 0; i < computed.form.channels; ++i) {
+          const std::int64_t row = r * block + i / channels / block;
+          const std::int64_t column = c * block + i / channels % block;
+          const std::int64_t channel = i % channels;
+          const bool there = row < s.kernel && column < s.kernel && channel < s.input[1];
+          const std::int64_t place = ((o * s.kernel + row) * s.kernel + column) * s.input[1] + channel;
+          places.push_back(there ? static_cast<std::int32_t>(place) : -1);
+        }
+  return places;
 }
 
 constexpr float one = 1.0F;
@@ -38,9 +72,9 @@ constexpr float zero = 0.0F;
 CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec)
     : scope_(std::move(scope)),
       spec_(checked(spec)),
-      channels_(filled_up(spec, scope_->precision())),
-      algorithms_(choice.of(with_channels(spec, channels_))),
-      descriptors_(with_channels(spec, channels_), scope_->precision()),
+      computed_(computed_by_cudnn(spec, scope_->precision())),
+      algorithms_(choice.of(computed_.spec)),
+      descriptors_(computed_.spec, scope_->precision()),
       last_call_(scope_) {
   const auto prepare = [this](const auto& algorithm, const ConvolutionDescriptor& convolution) {
     check(cudnnSetConvolutionMathType(convolution.get(), algorithm.math), "cudnnSetConvolutionMathType");
@@ -50,70 +84,78 @@ CudaConv2d::CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice
   if (spec_.input_gradient) prepare(algorithms_.backward_data, descriptors_.backward_data);
   prepare(algorithms_.backward_weights, descriptors_.backward_weights);
   if (!is_half(scope_->precision())) return;
-  const RowsSpec rows = channels_of_weight();
-  gradient_ = scope_->memory().allocate(floats_of(rows.rows * rows.to, scope_->precision()));
-  if (channels_ != spec_.input[1]) weight_ = scope_->memory().allocate(gradient_.size());
+  gradient_ = scope_->memory().allocate(floats_of(weights_of(computed_.spec), scope_->precision()));
+  if (changes_weight()) upload_places();
+}
+
+void CudaConv2d::upload_places() {
+  weight_ = scope_->memory().allocate(gradient_.size());
+  std::vector<std::int32_t> places = places_of_weight(spec_, computed_);
+  const std::size_t forth = places.size();
+  places.resize(forth + static_cast<std::size_t>(weight_size()));
+  for (std::size_t i = 0; i < forth; ++i)
+    if (places[i] >= 0) places[forth + static_cast<std::size_t>(places[i])] = static_cast<std::int32_t>(i);
+  std::vector<float> words;
+  words.reserve(places.size());
+  for (const std::int32_t place : places) words.push_back(std::bit_cast<float>(place));
+  places_ = scope_->memory().allocate(words.size());
+  scope_->uploads().copy(words, places_.span());
 }
 
 std::int64_t CudaConv2d::weight_size() const {
-  return spec_.out_channels * spec_.input[1] / spec_.groups * spec_.kernel * spec_.kernel;
-}
-
-Shape CudaConv2d::input() const {
-  return {spec_.input[0], channels_, spec_.input[2], spec_.input[3]};
-}
-
-RowsSpec CudaConv2d::channels_of_weight() const {
-  return {.rows = spec_.out_channels * spec_.kernel * spec_.kernel,
-          .from = spec_.input[1] / spec_.groups,
-          .to = channels_ / spec_.groups};
+  return weights_of(spec_);
 }
 
 Values CudaConv2d::half_weight(Storage& storage) const {
-  const RowsSpec rows = channels_of_weight();
-  return {storage.span().address(), rows.rows * rows.to, scope_->precision()};
+  return {storage.span().address(), weights_of(computed_.spec), scope_->precision()};
 }
 
 void CudaConv2d::take_gradient(DeviceSpan<float> weight) {
   const CastSpec how{.add = spec_.accumulate};
-  if (channels_ == spec_.input[1]) {
-    scope_->passes().cast(half_weight(gradient_), values_of(weight), how);
+  if (changes_weight()) {
+    scope_->passes().gather(places(weights_of(computed_.spec), weight_size()), half_weight(gradient_),
+                            values_of(weight), how);
   } else {
-    const RowsSpec rows = channels_of_weight();
-    scope_->passes().cast_rows({.rows = rows.rows, .from = rows.to, .to = rows.from}, half_weight(gradient_),
-                               values_of(weight), how);
+    scope_->passes().cast(half_weight(gradient_), values_of(weight), how);
   }
 }
 
+DeviceSpan<const std::int32_t> CudaConv2d::places(std::int64_t first, std::int64_t count) const {
+  return {reinterpret_cast<const std::int32_t*>(places_.span().address()) + first,
+          static_cast<std::size_t>(count)};
+}
+
 const void* CudaConv2d::operand(const Weights& w) const {
-  if (channels_ != spec_.input[1]) return weight_.span().address();
+  if (changes_weight()) return weight_.span().address();
   return operand_of(w.weight, w.half_weight, scope_->precision());
 }
 
 std::shared_ptr<const Layout> CudaConv2d::batch_layout() const {
-  if (channels_ == spec_.input[1]) return nullptr;
-  return std::make_shared<FilledLayout>(channels_);
+  return changes_weight() ? std::make_shared<StagedLayout>(computed_.form) : nullptr;
 }
 
 /// The values of x as cuDNN takes them: a plain tensor is laid out here.
 const void* CudaConv2d::operand(const Tensor& x) {
-  const bool as_taken = channels_ == spec_.input[1] ? is_nhwc(x) : stored_channels(x) == channels_;
+  const bool as_taken = changes_weight() ? stored_form(x) == computed_.form : is_nhwc(x);
+  const std::int64_t size = computed_.spec.input.size();
+  check_shape("x", x, spec_.input);
+  require(!as_taken || x.span().size() >= floats_of(size, scope_->precision()), "x must hold ", size,
+          " values");
   if (as_taken) return x.span().address();
   require(x.layout() == nullptr, "a batch of ", x.shape().text(), " must have the layout of batch_layout()");
-  if (input_.size() == 0) input_ = scope_->memory().allocate(floats_of(input().size(), scope_->precision()));
-  const Values made{input_.span().address(), input().size(), scope_->precision()};
-  scope_->passes().to_nhwc(spec_.input, channels_, values_of(x, scope_->precision()), made);
+  if (input_.size() == 0) input_ = scope_->memory().allocate(floats_of(size, scope_->precision()));
+  const Values made{input_.span().address(), size, scope_->precision()};
+  scope_->passes().to_nhwc(spec_.input, computed_.form, values_of(x, scope_->precision()), made);
   return made.address;
 }
 
 void CudaConv2d::forward(const Tensor& x, Weights w, Tensor& y) {
-  check_image("x", x, spec_.input);
   check_image("y", y, output_shape());
   check_weights(spec_, weight_size(), w.weight.size(), w.bias.size());
-  if (channels_ != spec_.input[1]) {
+  if (changes_weight()) {
     const GivenValues halves{operand_of(w.weight, w.half_weight, scope_->precision()), weight_size(),
                              scope_->precision()};
-    scope_->passes().cast_rows(channels_of_weight(), halves, half_weight(weight_), {});
+    scope_->passes().gather(places(0, weights_of(computed_.spec)), halves, half_weight(weight_), {});
   }
   scope_->hand_out<&CudaConv2d::convolve>(*this, operand(x), operand(w), y.span().address());
   if (spec_.bias)
@@ -147,7 +189,6 @@ void CudaConv2d::convolve_back(const void* dy, const void* weight, void* dx) {
 }
 
 void CudaConv2d::backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) {
-  check_image("x", x, spec_.input);
   check_image("dy", dy, output_shape());
   check_weights(spec_, weight_size(), dw.weight.size(), dw.bias.size());
   const bool half = is_half(scope_->precision());

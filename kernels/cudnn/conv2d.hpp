@@ -7,10 +7,18 @@
 
 namespace flotilla {
 
+/// A convolution as cuDNN computes it, and the form of its input.
+struct ComputedConv2d {
+  Conv2dSpec spec;
+  ImageForm form;
+};
+
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
 /// precision its halves are read, and its gradient comes as halves and is cast; a first layer's channels are
 /// padded with zeros to 8, as the matrix units need them: its batch is staged so, and forward() pads a copy
-/// of the weight.
+/// of the weight. In bfloat16, where cuDNN is slow on few channels, a first layer with at most 4 channels, a
+/// kernel of at least 5 and stride 2 is folded: its batch is staged as blocks of 2 × 2 pixels of 4 channels
+/// each, and the copy of the weight is a kernel of half the extent, rounded up, on 16 channels, stride 1.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);
@@ -25,8 +33,9 @@ class CudaConv2d : public Conv2d {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
-  Shape input() const;                  // as cuDNN gets it
-  RowsSpec channels_of_weight() const;  // from the arena to cuDNN
+  bool changes_weight() const { return computed_.spec.input[1] != spec_.input[1]; }
+  void upload_places();
+  DeviceSpan<const std::int32_t> places(std::int64_t first, std::int64_t count) const;
   Values half_weight(Storage& storage) const;
   void take_gradient(DeviceSpan<float> weight);
   const void* operand(const Weights& w) const;
@@ -40,11 +49,12 @@ class CudaConv2d : public Conv2d {
 
   std::shared_ptr<CudaScope> scope_;
   Conv2dSpec spec_;
-  std::int64_t channels_;  // of x, padding included
+  ComputedConv2d computed_;
   ConvolutionAlgorithms algorithms_;
   ConvolutionDescriptors descriptors_;
-  Storage weight_;    // of a first layer in half precision: the padded copy
-  Storage gradient_;  // in half precision: of the weight
+  Storage weight_;    // where cuDNN's differs from the arena's: the copy
+  Storage gradient_;  // in half precision: of cuDNN's weight
+  Storage places_;    // ValuePasses::gather's, from the arena's weight to cuDNN's, then back
   Storage input_;     // of an input that was plain
   GraphReleaseGuard last_call_;
 };

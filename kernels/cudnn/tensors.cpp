@@ -37,11 +37,11 @@ void CudaTensors::download(const Tensor& from, std::span<float> host) {
 /// For a batch, images in NHWC. A tensor that this has made before is taken again.
 void CudaTensors::make_room(Tensor& to) {
   const Shape shape = to.shape();
-  if (const auto* const filled = dynamic_cast<const FilledLayout*>(to.layout())) {
-    const std::int64_t channels = filled->channels();
-    const std::size_t floats = flotilla::floats_of(shape.size() / shape[1] * channels, scope_->precision());
+  if (const auto* const staged = dynamic_cast<const StagedLayout*>(to.layout())) {
+    const ImageForm form = staged->form();
+    const std::size_t floats = flotilla::floats_of(form.size(shape), scope_->precision());
     if (to.span().size() != floats)
-      to = {shape, memory_.allocate(floats), std::make_shared<FilledLayout>(channels)};
+      to = {shape, memory_.allocate(floats), std::make_shared<StagedLayout>(form)};
     return;
   }
   const bool image = shape.rank() == 4;
@@ -71,7 +71,7 @@ void CudaTensors::stage_values(std::span<float> host, Tensor& to) {
   make_room(to);
   const GivenValues batch = values_of(scope_->uploads().batch<float>(host));
   if (shape.rank() == 4) {
-    scope_->passes().to_nhwc(shape, stored_channels(to), batch, stored_values(to, scope_->precision()));
+    scope_->passes().to_nhwc(shape, stored_form(to), batch, stored_values(to, scope_->precision()));
   } else {
     scope_->passes().cast(batch, values_of(to, scope_->precision()), {});
   }
@@ -82,19 +82,19 @@ void CudaTensors::stage_bytes(const ByteImages& host, Tensor& to) {
   make_room(to);
   const DeviceSpan<const std::uint8_t> bytes = scope_->uploads().batch(host.pixels);
   if (to.shape().rank() == 4) {
-    scope_->passes().from_bytes(host.shape, stored_channels(to), bytes, host.scaling,
+    scope_->passes().from_bytes(host.shape, stored_form(to), bytes, host.scaling,
                                 stored_values(to, scope_->precision()));
     return;
   }
   const std::int64_t channels = host.shape[1];
   const Values values = values_of(to, scope_->precision());
   if (channels == 1) {  // Rows are NHWC then.
-    scope_->passes().from_bytes(host.shape, channels, bytes, host.scaling, values);
+    scope_->passes().from_bytes(host.shape, {channels}, bytes, host.scaling, values);
     return;
   }
   if (pixels_.size() < floats_of(host.shape)) pixels_ = memory_.allocate(floats_of(host.shape));
   const Values nhwc{pixels_.span().address(), host.shape.size(), scope_->precision()};
-  scope_->passes().from_bytes(host.shape, channels, bytes, host.scaling, nhwc);
+  scope_->passes().from_bytes(host.shape, {channels}, bytes, host.scaling, nhwc);
   scope_->passes().from_nhwc(host.shape, channels, nhwc, values);
 }
 

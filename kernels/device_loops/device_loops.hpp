@@ -49,14 +49,24 @@ struct CastSpec {
   friend bool operator==(const CastSpec&, const CastSpec&) = default;
 };
 
-/// A copy of a matrix with longer (zero-padded) or shorter rows: (rows, from) to (rows, to). Used for filters
-/// whose input channels are padded.
-struct RowsSpec {
-  std::int64_t rows = 0;
-  std::int64_t from = 0;
-  std::int64_t to = 0;
-  friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
+/// How images (N,C,H,W) lie in memory: (N,H,W,channels), or folded, for a convolution of stride 2 that is
+/// computed as one of stride 1 on blocks of 2 × 2 pixels: (N,rows,columns,2,2,4), where place (n,r,c,a,b,i)
+/// holds channel i ≤ 4 of pixel (2r + a − padding, 2c + b − padding). Places without a value are zero.
+struct ImageForm {
+  std::int64_t channels = 0;  ///< Values of a pixel, or of a block (16)
+  std::int64_t rows = 0;      ///< Blocks below one another; 0: not folded
+  std::int64_t columns = 0;
+  std::int64_t padding = 0;
+
+  bool folded() const { return rows > 0; }
+  /// Values of `shape` in memory.
+  std::int64_t size(const Shape& shape) const {
+    return shape[0] * (folded() ? rows * columns : shape[2] * shape[3]) * channels;
+  }
+  friend bool operator==(const ImageForm&, const ImageForm&) = default;
 };
+/// Channels of a pixel in a folded image.
+inline constexpr std::int64_t folded_channels = 4;
 
 /// Passes over values around the products and convolutions of the vendors' libraries. Images are (N,H,W,C) in
 /// memory, though shapes are written (N,C,H,W); values are of any precision, one precision in a call unless
@@ -69,14 +79,16 @@ class ValuePasses {
 
   /// Sizes equal.
   virtual void cast(GivenValues from, Values to, const CastSpec& spec) = 0;
-  /// As cast, row by row.
-  virtual void cast_rows(const RowsSpec& rows, GivenValues from, Values to, const CastSpec& spec) = 0;
-  /// (N,C,H,W) in memory to (N,H,W,channels), channels ≥ C, the rest zero.
-  virtual void to_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) = 0;
+  /// As cast, of from[places[i]] to to[i], zero where the place is negative. As many places as `to` has
+  /// values.
+  virtual void gather(DeviceSpan<const std::int32_t> places, GivenValues from, Values to,
+                      const CastSpec& spec) = 0;
+  /// (N,C,H,W) in memory to this form, of at least C channels.
+  virtual void to_nhwc(const Shape& shape, const ImageForm& form, GivenValues from, Values to) = 0;
   /// (N,H,W,channels) in memory to (N,C,H,W), of the first C channels.
   virtual void from_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) = 0;
-  /// Bytes (N,H,W,C), C ≤ 4, to (N,H,W,channels), channels ≥ C, the rest zero.
-  virtual void from_bytes(const Shape& shape, std::int64_t channels, DeviceSpan<const std::uint8_t> from,
+  /// Bytes (N,H,W,C), C ≤ 4, to this form, of at least C channels.
+  virtual void from_bytes(const Shape& shape, const ImageForm& form, DeviceSpan<const std::uint8_t> from,
                           const ByteScaling& scaling, Values to) = 0;
 
   /// x (rows, channels) becomes f(x + bias), bias (channels); empty: none.

@@ -65,8 +65,8 @@ class LoopImages : public ImageOperations {
     scope_.memory.upload(host, plain.span());
     const Float32* const from = elements(plain.span());
     if (is_nhwc(to)) {
-      check_images(to.shape(), to.shape()[1]);
-      to_nhwc(scope_.space, to.shape(), to.shape()[1], from, elements<T>(to));
+      check_images(to.shape(), {to.shape()[1]});
+      to_nhwc(scope_.space, to.shape(), {to.shape()[1]}, from, elements<T>(to));
     } else {
       cast(scope_.space, to.shape().size(), from, elements<T>(to), {});
     }
@@ -77,7 +77,7 @@ class LoopImages : public ImageOperations {
     Storage plain = scope_.memory.allocate(host.size());
     Float32* const to = elements(plain.span());
     if (is_nhwc(from)) {
-      check_images(from.shape(), from.shape()[1]);
+      check_images(from.shape(), {from.shape()[1]});
       from_nhwc(scope_.space, from.shape(), from.shape()[1], elements<T>(from), to);
     } else {
       cast(scope_.space, from.shape().size(), elements<T>(from), to, {});

@@ -33,37 +33,38 @@ class KokkosPasses : public ValuePasses {
     with_two(from, to,
              [&](const auto* source, auto* target) { loops::cast(space_, from.size, source, target, spec); });
   }
-  void cast_rows(const RowsSpec& rows, GivenValues from, Values to, const CastSpec& spec) override {
-    check_size("the rows", from, rows.rows * rows.from);
-    check_size("the result's rows", to, rows.rows * rows.to);
-    with_two(from, to,
-             [&](const auto* source, auto* target) { loops::cast_rows(space_, rows, source, target, spec); });
-  }
-  void to_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) override {
-    check_images(shape, channels);
-    check_size("the NCHW images", from, shape.size());
-    check_size("the NHWC images", to, shape.size() / shape[1] * channels);
-    with_two(from, to, [&](const auto* source, auto* target) {
-      loops::to_nhwc(space_, shape, channels, source, target);
+  void gather(DeviceSpan<const std::int32_t> places, GivenValues from, Values to,
+              const CastSpec& spec) override {
+    check_address("the values", from);
+    check_size("the gathered values", to, static_cast<std::int64_t>(places.size()));
+    with_two(from, to, [&]<class From, class To>(const From* source, To* target) {
+      loops::for_each(space_, "gather", to.size,
+                      loops::Gather<From, To>{places.address(), source, target, spec});
     });
   }
+  void to_nhwc(const Shape& shape, const ImageForm& form, GivenValues from, Values to) override {
+    check_images(shape, form);
+    check_size("the NCHW images", from, shape.size());
+    check_size("the NHWC images", to, form.size(shape));
+    with_two(from, to,
+             [&](const auto* source, auto* target) { loops::to_nhwc(space_, shape, form, source, target); });
+  }
   void from_nhwc(const Shape& shape, std::int64_t channels, GivenValues from, Values to) override {
-    check_images(shape, channels);
+    check_images(shape, {channels});
     check_size("the NHWC images", from, shape.size() / shape[1] * channels);
     check_size("the NCHW images", to, shape.size());
     with_two(from, to, [&](const auto* source, auto* target) {
       loops::from_nhwc(space_, shape, channels, source, target);
     });
   }
-  void from_bytes(const Shape& shape, std::int64_t channels, DeviceSpan<const std::uint8_t> from,
+  void from_bytes(const Shape& shape, const ImageForm& form, DeviceSpan<const std::uint8_t> from,
                   const ByteScaling& scaling, Values to) override {
-    check_images(shape, channels);
+    check_images(shape, form);
     require(shape[1] <= 4 && from.size() == static_cast<std::size_t>(shape.size()), "images ", shape.text(),
             " of ", from.size(), " bytes: they have at most 4 channels and a byte for each value");
-    check_size("the images", to, shape.size() / shape[1] * channels);
-    with_one(to, [&](auto* target) {
-      loops::from_bytes(space_, shape, channels, from.address(), scaling, target);
-    });
+    check_size("the images", to, form.size(shape));
+    with_one(to,
+             [&](auto* target) { loops::from_bytes(space_, shape, form, from.address(), scaling, target); });
   }
 
   void bias_activation(Activation f, std::int64_t channels, DeviceSpan<const float> bias, Values x) override {

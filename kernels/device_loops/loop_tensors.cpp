@@ -7,8 +7,8 @@ namespace flotilla {
 
 namespace {
 
-const FilledLayout* filled_layout(const Tensor& tensor) {
-  return dynamic_cast<const FilledLayout*>(tensor.layout());
+const StagedLayout* staged_layout(const Tensor& tensor) {
+  return dynamic_cast<const StagedLayout*>(tensor.layout());
 }
 
 /// @throws InternalError unless the tensor has `size` values in memory
@@ -19,7 +19,7 @@ void check_storage(const Tensor& tensor, std::int64_t size, Precision precision)
 }
 
 void check_values(const Tensor& tensor, Precision precision) {
-  require(filled_layout(tensor) == nullptr, "a batch of ", tensor.shape().text(),
+  require(staged_layout(tensor) == nullptr, "a batch of ", tensor.shape().text(),
           " that is laid out for a first convolution is for no other operation");
   check_storage(tensor, tensor.shape().size(), precision);
 }
@@ -32,13 +32,13 @@ bool is_nhwc(const Tensor& tensor) {
   return shape.rank() == 4 && (shape[1] == 1 || shape[2] * shape[3] == 1);
 }
 
-std::int64_t stored_channels(const Tensor& image) {
-  const FilledLayout* const filled = filled_layout(image);
-  return filled == nullptr ? image.shape()[1] : filled->channels();
+ImageForm stored_form(const Tensor& image) {
+  const StagedLayout* const staged = staged_layout(image);
+  return staged == nullptr ? ImageForm{.channels = image.shape()[1]} : staged->form();
 }
 
 Values stored_values(Tensor& image, Precision precision) {
-  const std::int64_t size = image.shape().size() / image.shape()[1] * stored_channels(image);
+  const std::int64_t size = stored_form(image).size(image.shape());
   check_storage(image, size, precision);
   return {image.span().address(), size, precision};
 }
@@ -88,9 +88,12 @@ void check_like(const char* name, const GivenValues& values, const GivenValues& 
   require(values.precision == other.precision, name, " must have the precision of the other values");
 }
 
-void check_images(const Shape& shape, std::int64_t channels) {
-  require(shape.rank() == 4 && shape.size() > 0 && channels >= shape[1], "images of ", shape.text(), " with ",
-          channels, " channels cannot be laid out");
+void check_images(const Shape& shape, const ImageForm& form) {
+  require(shape.rank() == 4 && shape.size() > 0 && form.channels >= shape[1], "images of ", shape.text(),
+          " with ", form.channels, " channels cannot be laid out");
+  require(!form.folded() || (form.channels == 4 * folded_channels && shape[1] <= folded_channels &&
+                             form.size(shape) <= 0x7FFFFFFF),
+          "images of ", shape.text(), " cannot be folded");
 }
 
 std::int64_t rows_of(const char* name, const GivenValues& values, std::int64_t channels) {

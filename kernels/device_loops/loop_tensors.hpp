@@ -12,19 +12,18 @@ namespace flotilla {
 /// (Tensors) is (N,C,H,W).
 class NhwcLayout : public Layout {};
 
-/// (N,H,W,channels) in memory with more channels than the shape has, those zero: of a batch for a first
-/// convolution, which alone takes it.
-class FilledLayout : public Layout {
+/// Folded, or with more channels than the shape has: a batch for a first convolution, which alone takes it.
+class StagedLayout : public Layout {
  public:
-  explicit FilledLayout(std::int64_t channels) : channels_(channels) {}
-  std::int64_t channels() const { return channels_; }
+  explicit StagedLayout(const ImageForm& form) : form_(form) {}
+  const ImageForm& form() const { return form_; }
 
  private:
-  std::int64_t channels_;
+  ImageForm form_;
 };
-/// Channels of an image tensor in memory: those of its FilledLayout, or of its shape.
-std::int64_t stored_channels(const Tensor& image);
-/// The values of an image tensor, those of the channels that its shape lacks included.
+/// The form of an image tensor in memory: that of its StagedLayout, or the channels of its shape.
+ImageForm stored_form(const Tensor& image);
+/// The values of an image tensor in memory.
 Values stored_values(Tensor& image, Precision precision);
 
 /// Whether the tensor's values lie as (N,H,W,C): by its layout, or because that makes no difference.
@@ -34,7 +33,7 @@ bool is_nhwc(const Tensor& tensor);
 std::size_t floats_of(std::int64_t size, Precision precision);
 
 /// The values of an activation tensor: shape().size() of this precision. @throws InternalError if the storage
-/// is too small for them, or if they lie in a FilledLayout.
+/// is too small for them, or if they lie in a StagedLayout.
 Values values_of(Tensor& tensor, Precision precision);
 GivenValues values_of(const Tensor& tensor, Precision precision);
 
@@ -54,8 +53,8 @@ void check_address(const char* name, const GivenValues& values);  ///< Not null,
 void check_size(const char* name, const GivenValues& values, std::int64_t size);
 /// Size and precision of `other`.
 void check_like(const char* name, const GivenValues& values, const GivenValues& other);
-/// Four axes, and at least as many channels as the shape has.
-void check_images(const Shape& shape, std::int64_t channels);
+/// Four axes, and at least as many channels as the shape has; folded, at most four and indices of 32 bits.
+void check_images(const Shape& shape, const ImageForm& form);
 /// The rows of `channels` values that there are.
 std::int64_t rows_of(const char* name, const GivenValues& values, std::int64_t channels);
 void check_bias(DeviceSpan<const float> bias, std::int64_t channels);  ///< Empty, or one per channel.

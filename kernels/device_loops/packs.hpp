@@ -54,6 +54,17 @@ KOKKOS_INLINE_FUNCTION void store(const Floats<V>& values, T* to, std::int64_t f
   store(pack, to, first);
 }
 
+/// A pixel and its pack, of images of these sizes.
+struct Pixel {
+  std::uint32_t image, row, column, pack;
+};
+KOKKOS_INLINE_FUNCTION Pixel pixel_of(std::uint32_t i, std::uint32_t rows, std::uint32_t columns,
+                                      std::uint32_t packs) {
+  const std::uint32_t pixel = i / packs;
+  const std::uint32_t line = pixel / columns;
+  return {line / rows, line % rows, pixel % columns, i % packs};
+}
+
 /// Calls body with the widest pack, up to `widest` values, that a row of `channels` values is whole packs of.
 template <int V>
 using Width = std::integral_constant<int, V>;

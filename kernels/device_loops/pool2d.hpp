@@ -57,17 +57,6 @@ KOKKOS_INLINE_FUNCTION Inside inside(int begin, std::uint32_t count, std::uint32
   return {begin < 0 ? 0 : begin, end > static_cast<int>(size) ? static_cast<int>(size) : end};
 }
 
-/// A pixel and its pack, of images of these sizes.
-struct Pixel {
-  std::uint32_t image, row, column, pack;
-};
-KOKKOS_INLINE_FUNCTION Pixel pixel_of(std::uint32_t i, std::uint32_t rows, std::uint32_t columns,
-                                      std::uint32_t packs) {
-  const std::uint32_t pixel = i / packs;
-  const std::uint32_t line = pixel / columns;
-  return {line / rows, line % rows, pixel % columns, i % packs};
-}
-
 template <class T, int V>
 struct PoolForward {
   PoolSizes sizes;

@@ -55,10 +55,15 @@ TEST_F(FakeGpu, GivesEverythingBack) {
 }
 
 TEST_F(FakeGpu, CopiesNoBatchForAFirstConvolution) {
-  for (const Precision precision : {Precision::float16, Precision::bfloat16}) {
+  for (const auto& [precision, kernel] :
+       {std::pair{Precision::float16, 3}, {Precision::bfloat16, 3}, {Precision::bfloat16, 5}}) {
     const auto device = test::gpu({.precision = precision});
-    const Conv2dSpec spec{
-        .input = {2, 3, 6, 6}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
+    const Conv2dSpec spec{.input = {2, 3, 6, 6},
+                          .out_channels = 4,
+                          .kernel = kernel,
+                          .stride = kernel == 5 ? 2 : 1,
+                          .padding = 1,
+                          .input_gradient = false};
     const auto plan = device->layers().conv2d(spec);
     const Storage weight = device->memory().allocate(static_cast<std::size_t>(plan->weight_size()));
     const test::GivenWeights w(*device, weight.span());
@@ -73,7 +78,7 @@ TEST_F(FakeGpu, CopiesNoBatchForAFirstConvolution) {
     std::vector<float> values = test::exact_values(spec.input.size(), 1);
 
     EXPECT_EQ(launches([&] { device->tensors().stage(values, x); }), 1);
-    EXPECT_EQ(launches([&] { plan->forward(x, w, y); }), 2) << "its weight's copy with 8 channels, and it";
+    EXPECT_EQ(launches([&] { plan->forward(x, w, y); }), 2) << "its weight's copy in cuDNN's form, and it";
     EXPECT_EQ(launches([&] {
                 plan->backward_weights(x, y, {gradient.span(), {}});
               }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
@@ -88,12 +89,62 @@ TEST_F(CudaConv2d, TakesAStagedBatchAsTheFirstLayerDoes) {
   }
 }
 
+TEST_F(CudaConv2d, FoldsAFirstLayerOfFewChannelsInBfloat16) {
+  for (const std::int64_t kernel : {5, 6, 7}) {
+    for (const std::int64_t padding : {std::int64_t{0}, std::int64_t{1}, kernel / 2}) {
+      for (const Shape& image : {Shape{1, 1, 9, 12}, {2, 2, 10, 9}, {3, 3, 8, 7}, {1, 4, 7, 11}}) {
+        const Conv2dSpec spec{.input = image,
+                              .out_channels = kernel == 5 ? 3 : 8,
+                              .kernel = kernel,
+                              .stride = 2,
+                              .padding = padding,
+                              .bias = kernel == 6,
+                              .accumulate = image[1] == 3,
+                              .input_gradient = false};
+        expect_the_same_bits(spec, Precision::bfloat16, 2, true);
+        expect_the_same_bits(spec, Precision::float16, 1, true);
+      }
+    }
+  }
+}
+
+TEST_F(CudaConv2d, StagesAFoldedBatchOnlyWhereItPays) {
+  const Conv2dSpec stem{.input = {2, 3, 224, 224},
+                        .out_channels = 64,
+                        .kernel = 7,
+                        .stride = 2,
+                        .padding = 3,
+                        .input_gradient = false};
+  const auto form = [](const Conv2dSpec& spec, Precision precision) {
+    const auto plan = test::gpu({.precision = precision})->layers().conv2d(spec);
+    return stored_form(Tensor(spec.input, DeviceSpan<float>{}, plan->batch_layout()));
+  };
+  const auto changed = [&](auto member, auto value) {
+    Conv2dSpec spec = stem;
+    spec.*member = value;
+    return form(spec, Precision::bfloat16);
+  };
+
+  EXPECT_EQ(form(stem, Precision::bfloat16), (ImageForm{16, 115, 115, 3}));
+  EXPECT_EQ(form(stem, Precision::float16), ImageForm{8});
+  EXPECT_EQ(form(stem, Precision::float32), ImageForm{3});
+  EXPECT_EQ(changed(&Conv2dSpec::input_gradient, true), ImageForm{3});
+  EXPECT_EQ(changed(&Conv2dSpec::stride, 1), ImageForm{8});
+  EXPECT_EQ(changed(&Conv2dSpec::kernel, 3), ImageForm{8});
+  EXPECT_EQ(changed(&Conv2dSpec::input, Shape{2, 5, 16, 16}), ImageForm{8});
+}
+
 TEST_F(CudaConv2d, TakesStagedBytesAsTheirValues) {
   const ByteScaling scaling{.factor = {0.5F, 0.25F, 2.0F}, .offset = {-1.0F, 3.0F, 0.5F}};
   for (const Precision precision : test::precisions) {
     const auto gpu = test::gpu({.precision = precision});
-    const Conv2dSpec spec{
-        .input = {2, 3, 6, 5}, .out_channels = 4, .kernel = 3, .padding = 1, .input_gradient = false};
+    const bool folds = precision == Precision::bfloat16;
+    const Conv2dSpec spec{.input = {2, 3, 6, 5},
+                          .out_channels = 4,
+                          .kernel = folds ? 5 : 3,
+                          .stride = folds ? 2 : 1,
+                          .padding = 1,
+                          .input_gradient = false};
     const auto plan = gpu->layers().conv2d(spec);
     const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
     const test::GivenWeights w(*gpu, weight.span());
@@ -141,6 +192,27 @@ TEST_F(CudaConv2d, RefusesABatchWithOtherChannelsThanItReads) {
   EXPECT_THROW(pool->forward(batch, pooled), InternalError);
   EXPECT_THROW(gpu->images().copy(batch, batch), InternalError);
   EXPECT_EQ(plain->batch_layout(), nullptr);
+}
+
+TEST_F(CudaConv2d, FoldsAPlainTensorOfTheDevice) {
+  const auto gpu = test::gpu({.precision = Precision::bfloat16});
+  const Conv2dSpec spec{
+      .input = {2, 3, 8, 9}, .out_channels = 2, .kernel = 5, .stride = 2, .input_gradient = false};
+  const auto plan = gpu->layers().conv2d(spec);
+  const Storage weight = test::storage_of(*gpu, exact_values(plan->weight_size(), 2));
+  const test::GivenWeights w(*gpu, weight.span());
+  std::vector<float> values = exact_values(spec.input.size(), 1);
+  Tensor plain = gpu->tensors().zeros(spec.input);
+  gpu->images().upload(values, plain);
+  Tensor batch(spec.input, DeviceSpan<float>{}, plan->batch_layout());
+  gpu->tensors().stage(values, batch);
+  Tensor of_plain = gpu->images().tensor(plan->output_shape());
+  Tensor of_batch = gpu->images().tensor(plan->output_shape());
+
+  plan->forward(plain, w, of_plain);
+  plan->forward(batch, w, of_batch);
+
+  EXPECT_EQ(test::read_image(*gpu, of_plain), test::read_image(*gpu, of_batch));
 }
 
 TEST_F(CudaConv2d, TakesAPlainTensorOfTheDevice) {

@@ -85,15 +85,17 @@ TEST(LoopsCast, RoundsAndScalesAndAddsBetweenAllPrecisions) {
   }
 }
 
-TEST(LoopsCast, GrowsAndShrinksRows) {
+TEST(LoopsCast, GathersFromPlaces) {
   const auto loops = test::serial_loops();
   Held plain(Precision::float32, {1, 2, 3, 4, 5, 6});
   Held padded(Precision::float16, 8);
   Held back(Precision::float32, {10, 10, 10, 10, 10, 10});
+  const std::vector<std::int32_t> to_padded = {0, 1, 2, -1, 3, 4, 5, -1};
+  const std::vector<std::int32_t> to_plain = {0, 1, 2, 4, 5, 6};
 
-  loops->passes().cast_rows({.rows = 2, .from = 3, .to = 4}, plain.values(), padded.values(),
-                            {.factor = 2.0F});
-  loops->passes().cast_rows({.rows = 2, .from = 4, .to = 3}, padded.values(), back.values(), {.add = true});
+  loops->passes().gather({to_padded.data(), to_padded.size()}, plain.values(), padded.values(),
+                         {.factor = 2.0F});
+  loops->passes().gather({to_plain.data(), to_plain.size()}, padded.values(), back.values(), {.add = true});
 
   EXPECT_EQ(padded.read(), (std::vector<float>{2, 4, 6, 0, 8, 10, 12, 0}));
   EXPECT_EQ(back.read(), (std::vector<float>{12, 14, 16, 18, 20, 22}));
@@ -110,7 +112,7 @@ TEST(LoopsCast, LaysImagesOutWithPaddedChannels) {
       Held nhwc(precision, 8 * channels);
       Held back(Precision::float32, 24);
 
-      loops->passes().to_nhwc(shape, channels, nchw.values(), nhwc.values());
+      loops->passes().to_nhwc(shape, {channels}, nchw.values(), nhwc.values());
       loops->passes().from_nhwc(shape, channels, nhwc.values(), back.values());
 
       const std::vector<float> laid_out = nhwc.read();
@@ -134,13 +136,62 @@ TEST(LoopsCast, NormalisesBytes) {
   for (const std::int64_t channels : {3, 4, 8}) {
     Held images(Precision::float16, 2 * channels);
 
-    loops->passes().from_bytes(shape, channels, {bytes.data(), bytes.size()}, scaling, images.values());
+    loops->passes().from_bytes(shape, {channels}, {bytes.data(), bytes.size()}, scaling, images.values());
 
     std::vector<float> expected(static_cast<std::size_t>(2 * channels), 0.0F);
     const std::vector<float> of_pixels = {1, 0, 255, 6, -216, 30};
     for (std::size_t i = 0; i < 6; ++i)
       expected[i / 3 * static_cast<std::size_t>(channels) + i % 3] = of_pixels[i];
     EXPECT_EQ(images.read(), expected) << channels;
+  }
+}
+
+/// A folded image by its definition.
+std::vector<float> folded(const Shape& shape, const ImageForm& form, const std::vector<float>& nchw) {
+  std::vector<float> made;
+  for (std::int64_t n = 0; n < shape[0]; ++n)
+    for (std::int64_t r = 0; r < form.rows; ++r)
+      for (std::int64_t c = 0; c < form.columns; ++c)
+        for (std::int64_t q = 0; q < 16; ++q) {
+          const std::int64_t row = 2 * r + q / 8 - form.padding;
+          const std::int64_t column = 2 * c + q / 4 % 2 - form.padding;
+          const bool there =
+              row >= 0 && row < shape[2] && column >= 0 && column < shape[3] && q % 4 < shape[1];
+          const std::int64_t place = ((n * shape[1] + q % 4) * shape[2] + row) * shape[3] + column;
+          made.push_back(there ? nchw[static_cast<std::size_t>(place)] : 0.0F);
+        }
+  return made;
+}
+
+TEST(LoopsCast, FoldsImages) {
+  const auto loops = test::serial_loops();
+  for (const Precision precision : all_precisions) {
+    for (const std::int64_t channels : {1, 2, 3, 4}) {
+      for (const std::int64_t padding : {0, 1, 2, 3}) {
+        const Shape shape{2, channels, 5, 6};
+        const ImageForm form{.channels = 16, .rows = 4, .columns = 6, .padding = padding};
+        std::vector<float> inputs(static_cast<std::size_t>(shape.size()));
+        std::vector<std::uint8_t> bytes(inputs.size());
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+          bytes[i] = static_cast<std::uint8_t>(i + 1);
+          const auto c = i % static_cast<std::size_t>(channels);
+          const auto pixel = i / static_cast<std::size_t>(channels);
+          inputs[(pixel / 30 * static_cast<std::size_t>(channels) + c) * 30 + pixel % 30] =
+              static_cast<float>(i + 1);
+        }
+        Held nchw(Precision::float32, inputs);
+        Held from_values(precision, form.size(shape));
+        Held from_bytes(precision, form.size(shape));
+
+        loops->passes().to_nhwc(shape, form, nchw.values(), from_values.values());
+        loops->passes().from_bytes(shape, form, {bytes.data(), bytes.size()},
+                                   {.factor = {1, 1, 1, 1}, .offset = {}}, from_bytes.values());
+
+        const std::vector<float> expected = folded(shape, form, inputs);
+        EXPECT_EQ(from_values.read(), expected) << channels << " " << padding;
+        EXPECT_EQ(from_bytes.read(), expected) << channels << " " << padding;
+      }
+    }
   }
 }
 
@@ -254,9 +305,12 @@ TEST(DeviceLoops, RefuseSizesThatDoNotFit) {
   EXPECT_THROW(loops->passes().bias_activation(Activation::relu, 3, {}, four.values()), InternalError);
   EXPECT_THROW(device->images().add_relu(small, large, small), InternalError);
   EXPECT_THROW(device->images().add_relu_backward(large, small, small), InternalError);
-  EXPECT_THROW(loops->passes().to_nhwc({1, 4, 1, 1}, 3, four.values(), four.values()), InternalError);
-  EXPECT_THROW(loops->passes().cast_rows({.rows = 2, .from = 2, .to = 3}, four.values(), five.values(), {}),
+  EXPECT_THROW(loops->passes().to_nhwc({1, 4, 1, 1}, {3}, four.values(), four.values()), InternalError);
+  EXPECT_THROW(loops->passes().to_nhwc({1, 5, 1, 1}, {.channels = 16, .rows = 1, .columns = 1}, five.values(),
+                                       Held(Precision::float32, 16).values()),
                InternalError);
+  const std::vector<std::int32_t> places(4);
+  EXPECT_THROW(loops->passes().gather({places.data(), 4}, four.values(), five.values(), {}), InternalError);
 }
 
 }  // namespace

@@ -121,6 +121,16 @@ void store(const cudnnTensorStruct& to, void* array, const std::vector<double>& 
         sums[static_cast<std::size_t>(i)] + (share == 0.0 ? 0.0 : share * value_at(array, to.precision, i)));
 }
 
+/// Whether the extents of images, filters and outputs are those of one convolution.
+bool fits(const Operands& operands, const cudnnConvolutionStruct& conv) {
+  const cudnnTensorStruct& x = operands[of_x].tensor;
+  const cudnnTensorStruct& w = operands[of_w].tensor;
+  const cudnnTensorStruct& y = operands[of_y].tensor;
+  return y.n == x.n && y.c == w.n && x.c == w.c * conv.groups && w.n % conv.groups == 0 &&
+         y.h == (x.h + 2 * conv.padding - w.h) / conv.stride + 1 &&
+         y.w == (x.w + 2 * conv.padding - w.w) / conv.stride + 1;
+}
+
 bool on_device(const Operands& operands) {
   return std::ranges::all_of(operands, [](const Values& one) {
     const std::size_t bytes = is_half(one.tensor.precision) ? 2 : 4;
@@ -150,7 +160,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const cudnnConvolutionStruct& conv,
     return CUDNN_STATUS_EXECUTION_FAILED;
   }
   if (!can_do(algorithm, {operands[of_w].tensor}, conv)) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (!on_device(operands) || algorithm < 2 || bytes < workspace_needed ||
+  if (!fits(operands, conv) || !on_device(operands) || algorithm < 2 || bytes < workspace_needed ||
       !flotilla::fake::is_device_memory(workspace, bytes) || *static_cast<const float*>(alpha) != 1.0F)
     return CUDNN_STATUS_BAD_PARAM;
   // As they are now: of what is captured the library reads everything but the arrays only once.
@@ -197,7 +207,7 @@ bool is_lively(const Values& values) {
 template <class Result>
 cudnnStatus_t measured(cudnnHandle_t handle, const cudnnConvolutionStruct& conv, const Operands& operands,
                        std::size_t to, int room, int* count, Result* results) {
-  if (!on_device(operands)) return CUDNN_STATUS_BAD_PARAM;
+  if (!fits(operands, conv) || !on_device(operands)) return CUDNN_STATUS_BAD_PARAM;
   if (cudaStreamSynchronize(handle->stream) != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
   std::vector<std::int64_t> measurement = {static_cast<std::int64_t>(to)};
   bool lively = true;
