@@ -186,6 +186,7 @@ class PoolLayer : public Layer {
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
   OutputGradient backward(const Tensor& x, OutputGradient dy) override;
   void time_alone(const Tensor& x, TimedOperations& operations) override;
+  bool adds_gradients() const override { return plan_->adds_gradients(); }
 
  private:
   bool makes_rows() const { return output_shape().rank() == 2; }

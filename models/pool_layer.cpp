@@ -36,10 +36,14 @@ const Tensor& PoolLayer::forward(const Tensor& x, const PassInfo&) {
 OutputGradient PoolLayer::backward(const Tensor&, OutputGradient dy) {
   const trace::Span span("pooling backward");
   Tensor& dx = memory_.take(dx_);
-  if (makes_rows())
-    plan_->backward(Tensor(pooled_.shape(), single(dy).span()), dx);
-  else
-    plan_->backward(single(dy), dx);
+  if (dy.more != nullptr) {
+    plan_->backward_sum(*dy.first, *dy.more, dx);
+    memory_.give_back(*dy.more);
+  } else if (makes_rows()) {
+    plan_->backward(Tensor(pooled_.shape(), dy.first->span()), dx);
+  } else {
+    plan_->backward(*dy.first, dx);
+  }
   memory_.give_back(*dy.first);
   return {.first = &dx};
 }

@@ -32,6 +32,7 @@ class PartLayer : public Layer {
     return body_.backward(dy);
   }
   void time_alone(const Tensor&, TimedOperations& operations) override { body_.time_alone(operations); }
+  bool adds_gradients() const override { return body_.layers().back()->adds_gradients(); }
   /// Checks the input of the last layer, because oneDNN's max pooling ignores NaN.
   bool finite(Device& device, const Tensor&) const override {
     return device.tensors().all_finite(body_.input(body_.layers().size() - 1));

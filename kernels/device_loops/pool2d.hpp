@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/device_loops/launch.hpp"
 #include "kernels/device_loops/plan_scope.hpp"
@@ -155,6 +156,131 @@ struct PoolBackward {
   friend bool operator==(const PoolBackward&, const PoolBackward&) = default;
 };
 
+/// Max pooling over windows of 3 × 3, whose reads do not wait for one another. Bits are PoolForward's.
+template <class T, int V>
+struct MaxPool3Forward {
+  PoolSizes sizes;
+  const T* x = nullptr;
+  T* y = nullptr;
+  std::uint8_t* chosen = nullptr;
+
+  /// Outside the image values are smaller than all others. Indices above and left of it wrap around.
+  KOKKOS_INLINE_FUNCTION Pack<T, V> read(const Pixel& at, std::uint32_t row, std::uint32_t column) const {
+    if (row < sizes.height && column < sizes.width) {
+      const std::uint32_t line = at.image * sizes.height + row;
+      return load<V>(x, std::int64_t{(line * sizes.width + column) * sizes.packs + at.pack} * V);
+    }
+    Pack<T, V> none;
+    for (int v = 0; v < V; ++v) none.values[v] = T::of(-std::numeric_limits<float>::infinity());
+    return none;
+  }
+  /// NaN is larger than all; of equal values the first one stays.
+  KOKKOS_INLINE_FUNCTION static void choose(const Pack<T, V>& values, std::uint32_t here, Floats<V>& largest,
+                                            Pack<std::uint8_t, V>& places) {
+    for (int v = 0; v < V; ++v) {
+      const float value = values.values[v].value();
+      if (largest[v] == largest[v] && !(value <= largest[v])) {
+        largest[v] = value;
+        places.values[v] = static_cast<std::uint8_t>(here);
+      }
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Pixel at = pixel_of(static_cast<std::uint32_t>(i), sizes.down, sizes.across, sizes.packs);
+    const std::uint32_t top = at.row * sizes.stride - sizes.padding;
+    const std::uint32_t left = at.column * sizes.stride - sizes.padding;
+    const std::uint32_t first = (top < sizes.height ? 0 : 3) + (left < sizes.width ? 0 : 1);
+    Floats<V> largest;
+    Pack<std::uint8_t, V> places;
+    for (int v = 0; v < V; ++v) {
+      largest[v] = -std::numeric_limits<float>::infinity();
+      places.values[v] = static_cast<std::uint8_t>(first);
+    }
+    for (std::uint32_t down = 0; down < 3; ++down) {
+      const Pack<T, V> one = read(at, top + down, left);
+      const Pack<T, V> two = read(at, top + down, left + 1);
+      const Pack<T, V> three = read(at, top + down, left + 2);
+      choose(one, 3 * down, largest, places);
+      choose(two, 3 * down + 1, largest, places);
+      choose(three, 3 * down + 2, largest, places);
+    }
+    store<V>(places, chosen, i * V);
+    store<V>(largest, y, i * V);
+  }
+  friend bool operator==(const MaxPool3Forward&, const MaxPool3Forward&) = default;
+};
+
+/// Max pooling over windows of 3 × 3 with stride 2, backward: one lane per block of 2 × 2 pixels of the
+/// padded image, which lies in at most 2 × 2 windows, and per pack. Bits are PoolBackward's.
+template <class T, int V>
+struct MaxPool3Backward {
+  PoolSizes sizes;
+  std::uint32_t rows = 0, columns = 0;  ///< Blocks of an image.
+  const std::uint8_t* chosen = nullptr;
+  const T* dy = nullptr;
+  const T* more_dy = nullptr;  ///< Null: none.
+  T* dx = nullptr;
+
+  struct Window {
+    Pack<T, V> dy;
+    Pack<std::uint8_t, V> places;
+  };
+  /// A window that is not there has chosen no pixel.
+  KOKKOS_INLINE_FUNCTION Window read(const Pixel& at, std::uint32_t row, std::uint32_t column) const {
+    Window window{};
+    if (row < sizes.down && column < sizes.across) {
+      const std::uint32_t line = at.image * sizes.down + row;
+      const std::int64_t i = std::int64_t{(line * sizes.across + column) * sizes.packs + at.pack} * V;
+      window = {load<V>(dy, i), load<V>(chosen, i)};
+      if (more_dy == nullptr) return window;
+      const Pack<T, V> more = load<V>(more_dy, i);
+      for (int v = 0; v < V; ++v)
+        window.dy.values[v] = T::of(window.dy.values[v].value() + more.values[v].value());
+      return window;
+    }
+    for (int v = 0; v < V; ++v) window.places.values[v] = 255;
+    return window;
+  }
+  KOKKOS_INLINE_FUNCTION static void add(const Window& window, int place, Floats<V>& sums) {
+    for (int v = 0; v < V; ++v) {
+      if (window.places.values[v] == place) sums[v] += window.dy.values[v].value();
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void write(const Pixel& at, std::uint32_t row, std::uint32_t column,
+                                    const Floats<V>& sums) const {
+    if (row >= sizes.height || column >= sizes.width) return;
+    const std::uint32_t line = at.image * sizes.height + row;
+    store<V>(sums, dx, std::int64_t{(line * sizes.width + column) * sizes.packs + at.pack} * V);
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Pixel at = pixel_of(static_cast<std::uint32_t>(i), rows, columns, sizes.packs);
+    const Window above_left = read(at, at.row - 1, at.column - 1);
+    const Window above = read(at, at.row - 1, at.column);
+    const Window left = read(at, at.row, at.column - 1);
+    const Window here = read(at, at.row, at.column);
+    const std::uint32_t row = 2 * at.row - sizes.padding;
+    const std::uint32_t column = 2 * at.column - sizes.padding;
+    Floats<V> corner{};
+    add(above_left, 8, corner);
+    add(above, 6, corner);
+    add(left, 2, corner);
+    add(here, 0, corner);
+    write(at, row, column, corner);
+    Floats<V> upper{};
+    add(above, 7, upper);
+    add(here, 1, upper);
+    write(at, row, column + 1, upper);
+    Floats<V> lower{};
+    add(left, 5, lower);
+    add(here, 3, lower);
+    write(at, row + 1, column, lower);
+    Floats<V> middle{};
+    add(here, 4, middle);
+    write(at, row + 1, column + 1, middle);
+  }
+  friend bool operator==(const MaxPool3Backward&, const MaxPool3Backward&) = default;
+};
+
 template <class Space, class T>
 class Pool2dPlan : public Pool2d {
  public:
@@ -171,11 +297,26 @@ class Pool2dPlan : public Pool2d {
     check_nhwc("x", x, spec_.input);
     check_nhwc("y", y, output_shape());
     with_width<full_pack<T>>(spec_.input[1], [&]<int V>(Width<V>) {
-      for_each(scope_.space, "pooling", output_shape().size() / V,
-               PoolForward<T, V>{pool_sizes(spec_, V), elements<T>(x), elements<T>(y), chosen()});
+      const auto pool = [&](const auto& functor) {
+        for_each(scope_.space, "pooling", output_shape().size() / V, functor);
+      };
+      const PoolSizes sizes = pool_sizes(spec_, V);
+      if (spec_.kind == Pooling::max && spec_.kernel == 3)
+        pool(MaxPool3Forward<T, V>{sizes, elements<T>(x), elements<T>(y), chosen()});
+      else
+        pool(PoolForward<T, V>{sizes, elements<T>(x), elements<T>(y), chosen()});
     });
   }
+  bool adds_gradients() const override {
+    return spec_.kind == Pooling::max && spec_.kernel == 3 && spec_.stride == 2;
+  }
+  void backward_sum(const Tensor& dy, const Tensor& more_dy, Tensor& dx) override {
+    if (!adds_gradients()) return Pool2d::backward_sum(dy, more_dy, dx);
+    check_nhwc("the second dy", more_dy, output_shape());
+    backward_of_blocks(dy, &more_dy, dx);
+  }
   void backward(const Tensor& dy, Tensor& dx) override {
+    if (adds_gradients()) return backward_of_blocks(dy, nullptr, dx);
     check_nhwc("dy", dy, output_shape());
     check_nhwc("dx", dx, spec_.input);
     with_width<full_pack<T>>(spec_.input[1], [&]<int V>(Width<V>) {
@@ -185,6 +326,24 @@ class Pool2dPlan : public Pool2d {
   }
 
  private:
+  void backward_of_blocks(const Tensor& dy, const Tensor* more_dy, Tensor& dx) {
+    check_nhwc("dy", dy, output_shape());
+    check_nhwc("dx", dx, spec_.input);
+    const auto blocks = [this](int axis) {
+      return static_cast<std::uint32_t>((spec_.input[axis] + spec_.padding + 1) / 2);
+    };
+    with_width<full_pack<T>>(spec_.input[1], [&]<int V>(Width<V>) {
+      const MaxPool3Backward<T, V> functor{pool_sizes(spec_, V),
+                                           blocks(2),
+                                           blocks(3),
+                                           chosen(),
+                                           elements<T>(dy),
+                                           more_dy == nullptr ? nullptr : elements<T>(*more_dy),
+                                           elements<T>(dx)};
+      for_each(scope_.space, "pooling backward",
+               spec_.input[0] * functor.rows * functor.columns * functor.sizes.packs, functor);
+    });
+  }
   std::uint8_t* chosen() { return reinterpret_cast<std::uint8_t*>(chosen_.span().address()); }
 
   PlanScope<Space> scope_;

@@ -30,6 +30,10 @@ class Pool2d {
   /// The gradient for the last forward(): max uses the positions of the largest values, which forward()
   /// keeps.
   virtual void backward(const Tensor& dy, Tensor& dx) = 0;
+  /// Whether there is a backward_sum().
+  virtual bool adds_gradients() const { return false; }
+  /// backward() of dy + more_dy, rounded to the device's precision, in one pass.
+  virtual void backward_sum(const Tensor& dy, const Tensor& more_dy, Tensor& dx);
 };
 
 Shape output_shape(const Pool2dSpec& spec);

@@ -46,7 +46,7 @@ join "$work/usage" "$work/loads" | awk '{ print $2, $3, $4, $5, $1 }' | c++filt 
       if (registers > limit) over = over "\n  " registers " registers, at most " limit ": " name
       if (in_memory > 0) over = over "\n  " in_memory " bytes of local memory: " name
       # Whole packs: 16 bytes of every value.
-      packs = name ~ /^(TileSums|TileMap|PoolForward|PoolBackward|Packed)</ && (name ~ /Float32, 4[,>]/ || name ~ /loat16, 8[,>]/ || name ~ /^Packed<8,/ || name ~ /^Packed<4, [A-Za-z]+<Float32/)
+      packs = name ~ /^(TileSums|TileMap|PoolForward|PoolBackward|MaxPool3Forward|MaxPool3Backward|Packed)</ && (name ~ /Float32, 4[,>]/ || name ~ /loat16, 8[,>]/ || name ~ /^Packed<8,/ || name ~ /^Packed<4, [A-Za-z]+<Float32/)
       if (packs) ++whole
       if (packs && wide == 0) over = over "\n  no load of 16 bytes: " name
     }

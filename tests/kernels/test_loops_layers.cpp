@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
@@ -98,12 +99,105 @@ TEST(LoopsPooling, GivesTheGradientToTheFirstOfEqualValuesAndToNotANumber) {
   EXPECT_EQ(read_image(*device, dx), (std::vector<float>{0, 1, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0}));
 }
 
+/// Max pooling by its definition, of one plane.
+struct PlainMaxPool {
+  PlainMaxPool(const Pool2dSpec& spec, const std::vector<float>& x, const std::vector<float>& dy)
+      : dx(x.size()) {
+    const Shape output = output_shape(spec);
+    for (std::int64_t row = 0; row < output[2]; ++row)
+      for (std::int64_t column = 0; column < output[3]; ++column) {
+        std::optional<std::size_t> largest;
+        for (std::int64_t r = row * spec.stride - spec.padding; r < row * spec.stride - spec.padding + 3; ++r)
+          for (std::int64_t c = column * spec.stride - spec.padding;
+               c < column * spec.stride - spec.padding + 3; ++c) {
+            if (r < 0 || r >= spec.input[2] || c < 0 || c >= spec.input[3]) continue;
+            const auto here = static_cast<std::size_t>(r * spec.input[3] + c);
+            if (!largest || x[here] > x[*largest] || (std::isnan(x[here]) && !std::isnan(x[*largest])))
+              largest = here;
+          }
+        dx[*largest] += dy[y.size()];
+        y.push_back(x[*largest]);
+      }
+  }
+  std::vector<float> y, dx;
+};
+
+TEST(LoopsPooling, PoolsWindowsOfThreeByThreeAsDefined) {
+  constexpr float special[] = {std::numeric_limits<float>::quiet_NaN(),
+                               std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity()};
+  for (const Precision precision : test::all_precisions) {
+    const auto device = test::loops_device(precision);
+    for (const std::int64_t stride : {1, 2, 3}) {
+      for (const std::int64_t padding : {0, 1}) {
+        for (const auto& [height, width] : {std::pair{3, 3}, {4, 5}, {9, 8}, {6, 10}}) {
+          for (const std::int64_t channels : {3, 16}) {
+            SCOPED_TRACE(cat("stride ", stride, " padding ", padding, " of ", height, " x ", width, ", ",
+                             channels, " channels"));
+            const Pool2dSpec spec{{2, channels, height, width}, Pooling::max, 3, stride, padding};
+            const auto plan = device->layers().pool2d(spec);
+            const Shape output = plan->output_shape();
+            // Few different values, and in some planes those that are not finite.
+            std::vector<float> x = values(spec.input.size(), 1, 3.0);
+            for (std::size_t i = 0; i < x.size(); ++i)
+              x[i] = i / static_cast<std::size_t>(height * width) % 3 == 1 && i % 4 < 3 ? special[i % 4]
+                                                                                        : std::round(x[i]);
+            const auto gradient = [&](std::uint64_t stream) {  // whose sums are exact
+              std::vector<float> made = values(output.size(), stream, 8.0);
+              for (float& value : made) value = std::round(value);
+              return made;
+            };
+            const std::vector<float> dy = gradient(2);
+            const std::vector<float> more = gradient(3);
+            Tensor y = test::stale_image(*device, output);
+            Tensor dx = test::stale_image(*device, spec.input);
+            Tensor dx_of_sum = test::stale_image(*device, spec.input);
+            plan->forward(test::image_of(*device, spec.input, x), y);
+            plan->backward(test::image_of(*device, output, dy), dx);
+            ASSERT_EQ(plan->adds_gradients(), stride == 2);
+            if (stride == 2)
+              plan->backward_sum(test::image_of(*device, output, dy), test::image_of(*device, output, more),
+                                 dx_of_sum);
+
+            const auto plane_of = [](const std::vector<float>& of, std::size_t plane, std::size_t size) {
+              const auto begin = of.begin() + static_cast<std::ptrdiff_t>(plane * size);
+              return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
+            };
+            const auto pixels = static_cast<std::size_t>(height * width);
+            const auto windows = static_cast<std::size_t>(output[2] * output[3]);
+            const std::vector<float> y_values = read_image(*device, y);
+            const std::vector<float> dx_values = read_image(*device, dx);
+            const std::vector<float> dx_of_sum_values = read_image(*device, dx_of_sum);
+            for (std::size_t plane = 0; plane < static_cast<std::size_t>(2 * channels); ++plane) {
+              std::vector<float> gradient_of_plane = plane_of(dy, plane, windows);
+              const std::vector<float> x_of_plane = plane_of(x, plane, pixels);
+              const PlainMaxPool expected(spec, x_of_plane, gradient_of_plane);
+              const std::vector<float> pooled = plane_of(y_values, plane, windows);
+              for (std::size_t i = 0; i < windows; ++i)
+                EXPECT_TRUE(pooled[i] == expected.y[i] ||
+                            (std::isnan(pooled[i]) && std::isnan(expected.y[i])));
+              EXPECT_EQ(plane_of(dx_values, plane, pixels), expected.dx);
+              if (stride != 2) continue;
+              const std::vector<float> more_of_plane = plane_of(more, plane, windows);
+              for (std::size_t i = 0; i < windows; ++i) gradient_of_plane[i] += more_of_plane[i];
+              EXPECT_EQ(plane_of(dx_of_sum_values, plane, pixels),
+                        PlainMaxPool(spec, x_of_plane, gradient_of_plane).dx);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(LoopsPooling, RefusesAKernelWhosePlacesDoNotFitAByte) {
   const auto device = test::loops_device();
   const Tensor x = device->images().tensor({1, 1, 20, 20});
   Tensor y = device->images().tensor({1, 1, 4, 4});
 
   EXPECT_THROW(device->layers().pool2d({.input = {1, 1, 20, 20}, .kernel = 17})->forward(x, y),
+               InternalError);
+  EXPECT_THROW(device->layers().pool2d({.input = {1, 1, 20, 20}, .kernel = 2})->backward_sum(y, y, y),
                InternalError);
 }
 
