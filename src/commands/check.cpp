@@ -24,6 +24,7 @@
 #include "src/train/evaluation.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/plan_notes.hpp"
+#include "src/train/resident_saves.hpp"
 #include "src/train/resume.hpp"
 #include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
@@ -168,6 +169,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
   std::vector<std::string> notes = deck.notes;
   refuse_used_folder(config, world);
+  const std::string in_memory = resident_state_line(config, world);
   const std::optional<LoadedCheckpoint> found = find_beginning(config, world, watchdog, notes);
   RunParts run(config, {world, servers, failure, watchdog},
                found ? found->state.choices : std::map<std::string, std::string>{});
@@ -199,6 +201,7 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
     print_line(config.resolved_text);
     print_line(found ? resumed_line(*found)
                      : cat("output       ", config.run.output, ", without a checkpoint"));
+    if (!in_memory.empty()) print_line(cat("memory       ", in_memory));
     for (const std::string& line : values.continuation.notes) print_line(line);
     for (const std::string& note : notes) print_line(note);
     if (found)

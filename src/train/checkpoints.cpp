@@ -19,8 +19,8 @@ namespace {
 
 constexpr double most_steps_between = 1e9;
 /// The share of the time that writing states in memory takes. What it takes of caches and of a core that
-/// hardware threads share is not measured, and about as much: a step of the MNIST MLP takes 1.4 % more.
-constexpr double memory_share = 0.005;
+/// hardware threads share is not measured, and about twice as much.
+constexpr double memory_share = 0.003;
 constexpr double first_in_memory_s = 1.0;  ///< Runs that end sooner keep none
 
 }  // namespace

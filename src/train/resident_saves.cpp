@@ -34,9 +34,9 @@ struct Decision {
   std::string line{};
 };
 
-/// @param states of all hosts  @param hosts the host of each
+/// @param states of all hosts  @param hosts the host of each  @param used what a state is told that is used
 Decision choose(const Config& config, const ResidentRecord& record, const std::vector<ResidentState>& states,
-                const std::vector<std::string>& hosts) {
+                const std::vector<std::string>& hosts, const char* used) {
   const ResidentState* newest = nullptr;
   for (const ResidentState& state : states)
     if (state.missing.empty() && (newest == nullptr || state.step > newest->step)) newest = &state;
@@ -61,7 +61,7 @@ Decision choose(const Config& config, const ResidentRecord& record, const std::v
       return {.line = cat(what, " is not used: ", host_of(other), " has another one of this step (XXH3 ",
                           hexadecimal(newest->checksum), " and ", hexadecimal(other.checksum),
                           "), so the memory of one of them is not to be trusted")};
-  return {.state = newest, .line = cat(what, " was saved as a checkpoint")};
+  return {.state = newest, .line = cat(what, used)};
 }
 
 /// JSON for other ranks; names of folders need not be UTF-8, which JSON wants.
@@ -119,6 +119,16 @@ FoundStates gather(const mpi::Communicator& workers, const std::vector<ResidentS
   return found;
 }
 
+/// Collective. @returns the record of the run's last start on worker 0, its id on all; no id: none
+ResidentRecord read_record(const Config& config, const mpi::Communicator& workers) {
+  ResidentRecord record;
+  agree(workers, [&] {
+    if (workers.is_root()) record = ResidentRecord::read(config.run.output).value_or(ResidentRecord());
+  });
+  workers.broadcast(record.id);
+  return record;
+}
+
 /// Collective. Saves what the hosts keep of the run's last start, the parts of workers first, and frees the
 /// memory.
 /// @param record of worker 0  @param looks this rank does it for its host  @param own_lines of this host
@@ -141,7 +151,7 @@ std::string save_newest(const Config& config, const mpi::Communicator& workers, 
   std::int64_t chosen = -1;
   agree(workers, [&] {
     if (!workers.is_root()) return;
-    decision = choose(config, record, found.states, found.hosts);
+    decision = choose(config, record, found.states, found.hosts, " was saved as a checkpoint");
     if (decision.state != nullptr) chosen = decision.state - found.states.data();
   });
   workers.broadcast(std::span(&chosen, 1));
@@ -173,11 +183,7 @@ std::int64_t bytes_of_state(const RunParts& run) {
 std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
                                                mpi::Watchdog& watchdog) {
   const mpi::CpuProgressScope working(watchdog, "looking for a state in memory");
-  ResidentRecord record;
-  agree(workers, [&] {
-    if (workers.is_root()) record = ResidentRecord::read(config.run.output).value_or(ResidentRecord());
-  });
-  workers.broadcast(record.id);
+  const ResidentRecord record = read_record(config, workers);
   const bool first_of_host = workers.split_by_host().is_root();
   std::vector<std::string> lines;
   std::vector<std::string> own_lines;
@@ -191,6 +197,22 @@ std::vector<std::string> rescue_resident_state(const Config& config, const mpi::
     for (const nlohmann::json& line : nlohmann::json::parse(text)) lines.push_back(line);
   ResidentRecord::remove(config.run.output);
   return lines;
+}
+
+std::string resident_state_line(const Config& config, const mpi::Communicator& workers) {
+  const ResidentRecord record = read_record(config, workers);
+  if (record.id.empty()) return {};
+  const bool first_of_host = workers.split_by_host().is_root();
+  std::vector<ResidentState> own;
+  agree(workers, [&] {
+    std::vector<std::string> damage;
+    if (first_of_host) own = ResidentFolder(record.id).states(config.run.output, damage);
+  });
+  FoundStates found = gather(workers, own);
+  if (!workers.is_root()) return {};
+  for (ResidentState& state : found.states) state.missing.clear();  // the parts are in memory, too
+  return choose(config, record, found.states, found.hosts, " would be saved as a checkpoint to resume from")
+      .line;
 }
 
 std::string why_none_in_memory(const RunParts& run) {

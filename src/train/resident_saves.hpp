@@ -24,6 +24,10 @@ namespace flotilla {
 std::vector<std::string> rescue_resident_state(const Config& config, const mpi::Communicator& workers,
                                                mpi::Watchdog& watchdog);
 
+/// Collective over the workers. @returns on worker 0 what rescue_resident_state() would do with the state in
+/// memory, a line, provided that the parts of all workers are there; empty: there is none
+std::string resident_state_line(const Config& config, const mpi::Communicator& workers);
+
 /// Collective over the workers, after the strategy has taken its shared memory. Why the hosts keep no state
 /// in memory; empty: they do. @throws AgreedFailure where checkpoint.resident is true and something is
 /// against it

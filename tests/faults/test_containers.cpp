@@ -79,6 +79,16 @@ TEST_F(Containers, WithoutSharedMemoryServersSendTheirValues) {
       << result.errors;
 }
 
+TEST_F(Containers, ReadOnlySharedMemoryHoldsNoState) {
+  for (const auto& [resident, exit_code] : {std::pair("auto", 0), std::pair("true", 2)}) {
+    const Result result = run(in_containers({"--mount"}, "mount -t tmpfs -o ro tmpfs /dev/shm && ",
+                                            training({std::string("checkpoint.resident=") + resident})));
+    EXPECT_EQ(result.exit_code, exit_code) << result.errors;
+    EXPECT_TRUE(contains(result.output + result.errors, ": /dev/shm: Read-only file system"))
+        << result.output << result.errors;
+  }
+}
+
 TEST_F(Containers, EachCopiesDataToItsOwnDisk) {
   const std::string disk = folder_.path("disk");
   std::filesystem::create_directory(disk);

@@ -139,6 +139,25 @@ TEST(Resident, RunThatEndsInOrderLeavesNothing) {
   EXPECT_FALSE(fs::exists(run + "/resident"));
 }
 
+TEST(Resident, CheckTellsOfItAndChangesNothing) {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  Texts keys = slow_run(run, local_sgd);
+  const std::string memory = kill_run(2, keys, run);
+  const auto states = states_in(memory);
+  const auto record = ResidentRecord::read(run);
+  keys.emplace_back("--check");
+  const Result checked = flotilla(2, keys);
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors;
+  EXPECT_TRUE(
+      contains(checked.output, "the state of step " + std::to_string(step_of(states)) + " in the memory"))
+      << checked.output;
+  EXPECT_TRUE(contains(checked.output, "would be saved as a checkpoint to resume from")) << checked.output;
+  EXPECT_EQ(states_in(memory), states);
+  EXPECT_EQ(ResidentRecord::read(run)->id, record->id);
+  EXPECT_TRUE(states_in(run + "/checkpoints").empty());
+}
+
 TEST(Resident, IsLeftAloneWhereTheDeckSaysSo) {
   const TemporaryFolder folder;
   Program program(flotilla_command(2, slow_run(folder.path("run"), {"checkpoint.resident=false"})));
