@@ -6,7 +6,8 @@
 #   exit code 0, 2, 4, 65   the job ends with it
 #   exit code 75            saved, there is more to do: the job goes back into the queue
 #   a process was lost      the training is launched again on the same nodes and resumes
-#   a node was lost         the others save what they keep in memory (flotilla rescue); the job goes back into the queue
+#   a node was lost         the others save what they keep in memory (flotilla rescue); the job goes back into the queue, or, where
+#                           a script sets spares, on without that node
 #
 # With DRY_RUN=1 nothing is started: run_job prints the command, the resources and what follows each exit code.
 
@@ -30,7 +31,8 @@ fi
 job=${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-}}}
 nodes=${SLURM_JOB_NODELIST:-$(sort -u "${PBS_NODEFILE:-${LSB_DJOB_HOSTFILE:-/dev/null}}" | paste -sd ' ')}
 run=$((${SLURM_RESTART_COUNT:-0} + 1))
-asked='' # "yes" once the queue has asked this shell to end
+asked=''    # "yes" once the queue has asked this shell to end
+on_nodes=() # srun's options for a launch that is not on all nodes of the job
 
 # Environment variables: docs/cluster.md explains each.
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
@@ -105,16 +107,53 @@ lost_rank() {
     grep -m 1 -v ': Exited with exit code \(0\|75\)$' || true
 }
 
-# find_lost_nodes: sets live and lost, the job's nodes that give a sign of life and those that do not. Slurm itself notices after
-# SlurmdTimeout, and then ends what still runs in the job.
+# choose_nodes: the next launch is on the first nodes of $alive, as many as the job has besides its spares.
+choose_nodes() {
+  local chosen count
+  chosen=$(head -n "$most_nodes" <<< "$alive")
+  count=$(wc -l <<< "$chosen")
+  on_nodes=(--overlap --nodes="$count" --ntasks=$((count * ranks_per_node)) --nodelist="$(paste -sd , <<< "$chosen")")
+}
+
+# go_on FOLDER: the next launch is on the nodes that are left, with the global batch that the run began with. 1: that cannot be.
+go_on() {
+  local batch
+  batch=$(sed -n 's/^{"event":"start".*"global_batch_size":\([0-9]*\).*/\1/p' "$1/metrics.jsonl" | head -n 1)
+  choose_nodes
+  if ((batch == 0 || batch % (${on_nodes[2]#*=}) != 0)); then
+    say "a global batch of ${batch:-unknown size} is no multiple of the ${on_nodes[2]#*=} ranks that are left"
+    return 1
+  fi
+  same_batch=train.global_batch_size=$batch
+  guard_first_node
+  say "going on with a global batch of $batch on ${on_nodes[3]#*=}"
+}
+
+# guard_first_node: a job with --no-kill that loses its first node, and with it this shell, would stay and run nothing. A process
+# on the next node puts it back into the queue then.
+guard_first_node() {
+  local first second
+  { read -r first && read -r second; } <<< "$alive" || return 0
+  # shellcheck disable=SC2016 # for that shell
+  srun --overlap --nodes=1 --ntasks=1 --nodelist="$second" --mpi=none bash -c '
+    until [[ $(scontrol show node "$1" -o) == *State=DOWN* ]]; do sleep 5; done
+    scontrol requeue "$SLURM_JOB_ID"' guard "$first" &> /dev/null &
+}
+
+# find_lost_nodes: sets live and lost, the nodes of $alive that give a sign of life and those that do not. Slurm itself notices
+# after SlurmdTimeout, and then ends what still runs in the job; with --no-kill it takes the node out of the job.
 find_lost_nodes() {
+  local count present
   live='' lost=''
   if [[ -z ${SLURM_JOB_ID:-} ]]; then
     lost=$(grep -o -m 1 'lost communication with a remote daemon' "$words" || true)
     return
   fi
-  live=$(timeout -k 5 60 srun --overlap --ntasks-per-node=1 --mpi=none printenv SLURMD_NODENAME 2> /dev/null | sort -u || true)
-  if [[ -n $live ]]; then lost=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -vxF "$live" | paste -sd ' ' || true); fi
+  present=$(scontrol show hostnames "$(squeue -h -j "$SLURM_JOB_ID" -o %N)" | grep -xF "$alive" || true)
+  count=$(wc -l <<< "$present")
+  live=$(timeout -k 5 60 srun --overlap --nodes="$count" --ntasks="$count" --nodelist="$(paste -sd , <<< "$present")" --mpi=none \
+    printenv SLURMD_NODENAME 2> /dev/null | sort -u || true)
+  if [[ -n $live ]]; then lost=$(grep -vxF "$live" <<< "$alive" | paste -sd ' ' || true); fi
 }
 
 # rescue FOLDER [NODES]: makes a checkpoint of the state that this host, or each of the nodes, keeps in memory. Number and names
@@ -152,6 +191,8 @@ put_back() {
 # of a job: the launcher ends by itself, and these shells and tee stay until then.
 launch_and_listen() {
   trap : TERM INT USR1
+  # What says how large the job is would count more than the options.
+  if ((${#on_nodes[@]} > 0)); then unset SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_TASKS_PER_NODE SLURM_JOB_NODELIST SLURM_NODELIST; fi
   { trap : TERM INT USR1 && launch "$@"; } 2>&1 >&3 | (trap '' HUP TERM INT USR1 && exec tee "$words" >&2)
 }
 
@@ -170,17 +211,25 @@ leave_lost_node() {
 
 # run_job TEXT DECK [key.path=value …]: launches the training until it is done or must leave the job. Ends the script.
 run_job() {
-  local text=$1 folder launched code before reached now relaunches=0 rank live lost
+  local text=$1 folder launched code before reached now relaunches=0 rank live lost same_batch='' alive most_nodes
   shift
   folder=$(run_folder "$@")
+  if [[ $job == 0 ]]; then alive=$(printf 'node%d\n' $(seq "$SLURM_JOB_NUM_NODES")); fi # a dry run elsewhere
+  if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then alive=$(scontrol show hostnames "$SLURM_JOB_NODELIST"); fi
+  if [[ -n ${spares:-} ]]; then
+    most_nodes=$(($(wc -l <<< "$alive") - spares))
+    most_nodes=$((most_nodes < 1 ? 1 : most_nodes))
+    choose_nodes
+  fi
   reached=$(steps_reached "$folder")
   if [[ ${DRY_RUN:-} == 1 ]]; then plan "$text" "$folder, step $reached reached" "$@"; fi
   echo "flotilla: job $job${SLURM_JOB_ID:+, run $run,} on $nodes: $text"
+  if [[ -n ${spares:-} ]]; then guard_first_node; fi
   # The queue asks this shell to end as well: it stays until the ranks have saved.
   trap 'asked=yes' TERM INT USR1
   while :; do
     before=$(last_event "$folder")
-    launch_and_listen "$@" 3>&1 &
+    launch_and_listen "$@" ${same_batch:+"$same_batch"} 3>&1 &
     while :; do
       launched=0
       wait $! || launched=$?
@@ -199,6 +248,8 @@ run_job() {
     if [[ -n $lost ]]; then
       say "a node was lost: $lost"
       rescue "$folder" "$live"
+      alive=$live
+      if [[ -n ${spares:-} && -n $live ]] && go_on "$folder"; then continue; fi
       put_back
       exit "$code"
     fi
@@ -219,6 +270,7 @@ plan() {
   local back='ends with it; the next job goes on (-W depend=afternotok:JOB)' node='flotilla rescue on this node, ends'
   if [[ -n ${SLURM_JOB_ID:-} ]]; then
     back="goes back into the queue, most_runs=$most_runs" node="flotilla rescue on the live nodes, goes back into the queue"
+    if [[ -n ${spares:-} ]]; then node="flotilla rescue on the live nodes, launches again without them, spares=$spares (needs --no-kill)"; fi
   elif [[ -n ${LSB_JOBID:-} ]]; then
     back='goes back into the queue by -Q 75'
   fi

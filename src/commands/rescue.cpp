@@ -84,6 +84,7 @@ Subcommand rescue_command() {
       .take_positionals = [](RescueArguments& arguments,
                              Positionals& positionals) { arguments.run = positionals.take_file("RUN"); },
       .run_alone = rescue,
+      .once_a_host = true,
   };
 }
 

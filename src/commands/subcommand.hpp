@@ -61,6 +61,8 @@ struct SubcommandOf {
   void (*take_positionals)(Arguments& arguments, Positionals& positionals) = nullptr;
   /// Runs in one process, without MPI. Null: `run_on_ranks` is there. @returns the exit code
   int (*run_alone)(const Arguments& arguments) = nullptr;
+  /// Of a command in one process: a launcher may start it once on each host, side by side
+  bool once_a_host = false;
   /// Collective over all ranks of the job. @returns the exit code
   int (*run_on_ranks)(const Arguments& arguments, const mpi::Communicator& world,
                       FailureHandler& failure) = nullptr;
@@ -79,6 +81,7 @@ struct Subcommand {
   const char* help;
   bool is_group;
   bool runs_alone;
+  bool once_a_host;
   /// Describes the options. @returns what gives the arguments once the command line is parsed, to be called
   /// with what an error message points to, "see flotilla train --help"
   std::function<std::function<Arguments(const std::string& hint)>(CLI::App& command)> add_options;
@@ -94,6 +97,7 @@ Subcommand::Subcommand(const SubcommandOf<Of>& of)
       help(of.help),
       is_group(of.add_options == nullptr),
       runs_alone(of.run_alone != nullptr),
+      once_a_host(of.once_a_host),
       add_options([of](CLI::App& command) {
         const auto arguments = std::make_shared<Of>();
         const auto positionals = std::make_shared<Positionals>();

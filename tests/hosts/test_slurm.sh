@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start lost_rank rescue node_failure …]
+#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start lost_rank rescue node_failure spare …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -215,29 +215,42 @@ down_after() {
 # goes back into the queue.
 rescue() {
   local job
-  in_place_of flotilla rescuing << END
-case \$1 in
-  --help) "$build/flotilla" --help | grep -v '^  rescue '; echo '  rescue  Save' ;;
-  rescue) echo "\$(hostname) \$2" >> "$work/rescued" ;;
-  *) exec "$build/flotilla" "\$@" ;;
-esac
-END
-  more=(checkpoint.every=5 train.steps=20)
-  job=$(SLURM_WAIT=3 PATH=$work/rescuing:$PATH slurm_cpu saved --nodes=2-3)
+  more=(checkpoint.every=0 checkpoint.every_s=0 train.steps=40)
+  job=$(SLURM_WAIT=3 slurm_cpu saved --nodes=2-3)
   more=()
   down_after 300
-  follow "$job" saved 10
+  follow "$job" saved 20
   "$hosts" crash h2
   "$hosts" exec h1 pkill -9 --newest -x flotilla
-  touch rescued
-  until [[ $(wc -l < rescued) == 2 || $("$slurm" run squeue -h -j "$job" -o %T) != RUNNING ]]; do sleep 0.1; done
-  [ "$(sort rescued | paste -sd ' ')" = "h0 $work/saved h1 $work/saved" ] || fail "rescued: $(cat rescued)"
+  until [[ $("$slurm" run squeue -h -j "$job" -o %T) != RUNNING ]]; do sleep 0.1; done
   says "$job" "a node was lost: h2"
+  grep -qE "^the state of step [0-9]+ in the memory of h[01] was saved as " "$job.out" || fail "no state was saved"
   "$slurm" run scontrol update nodename=h2 state=down reason=lost
   follow "$job"
   down_after 5
   [ "$(has saved start workers)" = "6 4" ] || fail "workers: $(has saved start workers)"
-  [ "$(losses saved | wc -l)" = 20 ] || fail "it has $(losses saved | wc -l) steps"
+  awk '{ exit !($2 > 0) }' <<< "$(has saved start first_step)" || fail "began at $(has saved start first_step)"
+  [ "$(losses saved | wc -l)" = 40 ] || fail "it has $(losses saved | wc -l) steps"
+}
+
+# A job with --no-kill and a node in reserve loses one and goes on in the same job with the global batch that it had. Then it loses
+# its first node, and its script with it: the guard on another puts the job back.
+spare() {
+  local job
+  "$slurm" down
+  "$slurm" up 4
+  sed 's|^spares=|spares=1|' "$source/jobscripts/slurm_cpu.sbatch" > spare.sbatch
+  job=$(submit --no-kill --nodes=2-4 spare.sbatch "${common[@]}" checkpoint.every=5 "run.output=$work/spared")
+  follow "$job" spared 10
+  "$hosts" crash h1
+  follow "$job" spared 30
+  says "$job" "a node was lost: h1"
+  says "$job" "going on with a global batch of 48 on h0,h2,h3"
+  [ "$(grep -c "^flotilla: job $job, run" "$job.out")" = 1 ] || fail "it was put back"
+  "$hosts" crash h0
+  follow "$job"
+  as_undisturbed "$work/spared"
+  [ "$(has spared start workers)" = "6 6 2" ] || fail "workers: $(has spared start workers)"
 }
 
 # A host is gone at once, and the job's script with it; Slurm notices after SlurmdTimeout.
@@ -256,7 +269,7 @@ node_failure() {
 mpirun -n 1 flotilla train "${common[@]}" "run.output=$work/whole" run.emulate_straggler.pause_s=1e-6 > whole.out
 "$slurm" up 3
 cases=("$@")
-[ $# -gt 0 ] || cases=(barrier preemption warnings saving array servers no_environment no_start lost_rank no_progress rescue node_failure)
+[ $# -gt 0 ] || cases=(barrier preemption warnings saving array servers no_environment no_start lost_rank no_progress rescue node_failure spare)
 for case in "${cases[@]}"; do
   began=$SECONDS
   "$case"
