@@ -149,6 +149,7 @@ find_lost_nodes() {
     lost=$(grep -o -m 1 'lost communication with a remote daemon' "$words" || true)
     return
   fi
+  alive=${alive:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")}
   present=$(scontrol show hostnames "$(squeue -h -j "$SLURM_JOB_ID" -o %N)" | grep -xF "$alive" || true)
   count=$(wc -l <<< "$present")
   live=$(timeout -k 5 60 srun --overlap --nodes="$count" --ntasks="$count" --nodelist="$(paste -sd , <<< "$present")" --mpi=none \
@@ -211,12 +212,11 @@ leave_lost_node() {
 
 # run_job TEXT DECK [key.path=value …]: launches the training until it is done or must leave the job. Ends the script.
 run_job() {
-  local text=$1 folder launched code before reached now relaunches=0 rank live lost same_batch='' alive most_nodes
+  local text=$1 folder launched code before reached now relaunches=0 rank live lost same_batch='' alive='' most_nodes
   shift
   folder=$(run_folder "$@")
-  if [[ $job == 0 ]]; then alive=$(printf 'node%d\n' $(seq "$SLURM_JOB_NUM_NODES")); fi # a dry run elsewhere
-  if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then alive=$(scontrol show hostnames "$SLURM_JOB_NODELIST"); fi
   if [[ -n ${spares:-} ]]; then
+    alive=$(if [[ $job == 0 ]]; then seq -f node%g "$SLURM_JOB_NUM_NODES"; else scontrol show hostnames "$SLURM_JOB_NODELIST"; fi)
     most_nodes=$(($(wc -l <<< "$alive") - spares))
     most_nodes=$((most_nodes < 1 ? 1 : most_nodes))
     choose_nodes

@@ -238,6 +238,7 @@ rescue() {
 spare() {
   local job
   "$slurm" down
+  rm -f [0-9]*.out # jobs are numbered from 1 again
   "$slurm" up 4
   sed 's|^spares=|spares=1|' "$source/jobscripts/slurm_cpu.sbatch" > spare.sbatch
   job=$(submit --no-kill --nodes=2-4 spare.sbatch "${common[@]}" checkpoint.every=5 "run.output=$work/spared")
