@@ -212,6 +212,7 @@ part_b() {
   line mlp-torch 40 torch_small
   line clicks 30 make_clicks
   line ctr 40 bench_step 2 ctr
+  line ctr-pipeline 40 bench_step 2 ctr server.pipeline=1
   line ctr-torch 60 torch_small --model ctr --clicks "$output/clicks.tsv"
   line images-as-bytes 60 train_on_bytes
   line resnet50-bfloat16-torch-compile 120 torch_step --precision bfloat16 --compile

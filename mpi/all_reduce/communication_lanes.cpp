@@ -34,10 +34,10 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& counter, std::ui
 // are sequentially consistent: a weaker one could pass the check for sleepers inside notify_one(), and the
 // wake-up would be lost.
 struct CommunicationThread::Impl {
-  Impl(Collectives& of, std::size_t capacity, std::function<void()> then, trace::Sink* to)
-      : collectives(of), on_failure(std::move(then)), sink(to), queue(capacity) {}
+  Impl(Work what, std::size_t capacity, std::function<void()> then, trace::Sink* to)
+      : work(std::move(what)), on_failure(std::move(then)), sink(to), queue(capacity) {}
 
-  Collectives& collectives;
+  Work work;
   std::function<void()> on_failure;
   trace::Sink* sink;
   struct Call {
@@ -55,16 +55,13 @@ struct CommunicationThread::Impl {
   std::thread thread;
 
   void run();
-  void reduce(const Call& call);
+  void perform(const Call& call);
   void wait();
 };
 
-void CommunicationThread::Impl::reduce(const Call& call) {
+void CommunicationThread::Impl::perform(const Call& call) {
   const std::int64_t begin = trace::now_ns();
-  {
-    const trace::Span span("all-reduce");
-    collectives.all_reduce(call.data, call.at);
-  }
+  work(call.data, call.at);
   busy_ns.fetch_add(trace::now_ns() - begin, std::memory_order_relaxed);
 }
 
@@ -78,7 +75,7 @@ void CommunicationThread::Impl::run() {
     for (; finished != available; ++finished) {
       if (abandoned.load()) return;
       try {
-        reduce(queue[slot]);
+        perform(queue[slot]);
       } catch (...) {
         on_failure();
         abort_job(exit_internal_error);  // on_failure must not return
@@ -90,12 +87,21 @@ void CommunicationThread::Impl::run() {
   }
 }
 
-CommunicationThread::CommunicationThread(Collectives& collectives, std::size_t capacity,
-                                         std::function<void()> on_failure, trace::Sink* sink)
-    : impl_(std::make_unique<Impl>(collectives, capacity, std::move(on_failure), sink)) {
-  require(capacity > 0, "a communication thread needs room for one all-reduce");
+CommunicationThread::CommunicationThread(Work work, std::size_t capacity, std::function<void()> on_failure,
+                                         trace::Sink* sink)
+    : impl_(std::make_unique<Impl>(std::move(work), capacity, std::move(on_failure), sink)) {
+  require(capacity > 0, "a communication thread needs room for one call");
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
+
+CommunicationThread::CommunicationThread(Collectives& collectives, std::size_t capacity,
+                                         std::function<void()> on_failure, trace::Sink* sink)
+    : CommunicationThread(
+          [&collectives](DeviceSpan<float> data, const CallSite& at) {
+            const trace::Span span("all-reduce");
+            collectives.all_reduce(data, at);
+          },
+          capacity, std::move(on_failure), sink) {}
 
 CommunicationThread::~CommunicationThread() {
   if (std::uncaught_exceptions() > 0) {
@@ -116,8 +122,7 @@ CommunicationThread::~CommunicationThread() {
 void CommunicationThread::start(DeviceSpan<float> data, CallSite at) {
   Impl& impl = *impl_;
   require(impl.started_here - impl.done.load(std::memory_order_acquire) < impl.queue.size(), "more than ",
-          impl.queue.size(), " all-reduces in flight");
-  impl.collectives.ready(data);
+          impl.queue.size(), " calls in flight");
   impl.queue[impl.next_slot] = {data, at};
   impl.next_slot = impl.next_slot + 1 == impl.queue.size() ? 0 : impl.next_slot + 1;
   impl.started.store(++impl.started_here);
@@ -131,7 +136,6 @@ void CommunicationThread::Impl::wait() {
 
 void CommunicationThread::finish() {
   impl_->wait();
-  impl_->collectives.wait_on_stream();
 }
 
 std::int64_t CommunicationThread::busy_ns() const {
@@ -155,18 +159,15 @@ CommunicationLanes::CommunicationLanes(std::span<Collectives* const> lanes, std:
 void CommunicationLanes::start(DeviceSpan<float> data, CallSite at) {
   const Lane& lane = lanes_[next_];
   next_ = next_ + 1 == lanes_.size() ? 0 : next_ + 1;
-  if (lane.thread) return lane.thread->start(data, at);
   lane.collectives.ready(data);
+  if (lane.thread) return lane.thread->start(data, at);
   lane.collectives.all_reduce(data, at);
 }
 
 void CommunicationLanes::finish() {
   for (const Lane& lane : lanes_) {
-    if (lane.thread) {
-      lane.thread->finish();
-    } else {
-      lane.collectives.wait_on_stream();
-    }
+    if (lane.thread) lane.thread->finish();
+    lane.collectives.wait_on_stream();
   }
   next_ = 0;  // every step begins alike, whatever the number of its buckets
 }

@@ -13,23 +13,28 @@
 
 namespace flotilla::mpi {
 
-/// A thread that performs all-reduces one after another in the order in which they were started, beside the
-/// computation (non-blocking MPI calls do not progress by themselves: docs/performance.md). No allocation and
-/// no lock per call.
+/// A thread that communicates beside the computation: it performs calls, such as all-reduces, one after
+/// another in the order in which they were started (non-blocking MPI calls do not progress by themselves:
+/// docs/performance.md). No allocation and no lock per call.
 class CommunicationThread {
  public:
-  /// `capacity`: all-reduces that may be in flight. If one throws, `on_failure` is called on this thread with
-  /// the current exception; it must end the job.
+  using Work = std::function<void(DeviceSpan<float> data, const CallSite& at)>;
+
+  /// `capacity`: calls of `work` that may be in flight. If one throws, `on_failure` is called on this thread
+  /// with the current exception; it must end the job.
+  CommunicationThread(Work work, std::size_t capacity, std::function<void()> on_failure,
+                      trace::Sink* sink = nullptr);
+  /// Sums arrays. The computing thread calls ready() and wait_on_stream() where the memory is a device's own.
   CommunicationThread(Collectives& collectives, std::size_t capacity, std::function<void()> on_failure,
                       trace::Sink* sink = nullptr);
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
   ~CommunicationThread();  ///< Joins the idle thread; detaches it while an exception is being thrown.
 
-  /// Queues an all-reduce; `data` must stay untouched until finish(). @param at the same on all ranks
+  /// Queues a call; `data` must stay untouched until finish(). @param at the same on all ranks
   void start(DeviceSpan<float> data, CallSite at = {});
-  void finish();                 ///< Returns when all that were started are done and settled.
-  std::int64_t busy_ns() const;  ///< Time spent inside collectives so far.
+  void finish();                 ///< Returns when all that were started are done.
+  std::int64_t busy_ns() const;  ///< Time spent inside calls so far.
 
  private:
   struct Impl;

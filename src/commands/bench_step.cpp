@@ -211,8 +211,10 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
       end_job_on_failure(failure, [&] { return trainer.step(*loader); });
-      if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0)
+      if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0) {
+        run.sync.strategy->consensus();  // ends what is under way to servers
         trainer.save();
+      }
       const auto phases = phase_totals(trainer.times());
       for (std::size_t i = 0; i < phases.size(); ++i) phase_s[i].push_back(phases[i] - phases_before[i]);
       phases_before = phases;

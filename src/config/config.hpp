@@ -292,9 +292,10 @@ struct ServerConfig {
   ServerMode mode = ServerMode::sync;
   Split split = Split::round_robin;
   bool slice_parameters = true;
-  std::int64_t min_block_size = 8192;   ///< values
-  std::int64_t push_every = 1;          ///< half_async, geo: steps
-  std::int64_t max_staleness = 0;       ///< Not sync: pushes; 0: no bound. The default follows push_every
+  std::int64_t min_block_size = 8192;  ///< values
+  std::int64_t push_every = 1;         ///< half_async, geo: steps
+  std::int64_t max_staleness = 0;      ///< Not sync: pushes; 0: no bound. The default follows push_every
+  std::int64_t pipeline = 0;           ///< async: 1 has a step's exchange last until the end of the next step
   Precision wire = Precision::float32;  ///< Type of pushes and rows
   bool shared_memory = true;            ///< Between a worker and a server of one host
   std::int64_t part_kb = 56;            ///< KiB of float32 values in a message

@@ -305,6 +305,11 @@ std::vector<Key> server_keys() {
           "0: no bound")
           .only_for(not_sync)
           .with_default("as many pushes as 32 steps make, at least 1"),
+      key<&ServerConfig::pipeline>(
+          "server.pipeline", at_least(0, 1), may_change,
+          "1: a worker exchanges a step's gradients and values with the servers while it computes the next "
+          "step, whose parameters lack that update; 0: it waits for the answer")
+          .only_for(Condition{"server.mode", {"async"}}),
       key<&ServerConfig::split>(
           "server.split", any_value(), may_change,
           "Which server owns a block of parameters: one after another, or by a hash of its name")

@@ -76,8 +76,9 @@ class ThreadedLoader final : public Loader {
         layout_(layout_of(data, *plan_, options)),
         parts_(layout_.parts()),
         keep_bad_(options.keep_bad),
-        // One batch is in use while `prefetch` are ahead.
-        ring_(options.threads == 0 ? options.kept : options.prefetch + 1, layout_, options.pin),
+        kept_(options.kept),
+        // `kept` batches are in use while `prefetch` are ahead.
+        ring_(options.threads == 0 ? kept_ : options.prefetch + kept_, layout_, options.pin),
         workspaces_(static_cast<std::size_t>(std::max<std::int64_t>(options.threads, 1))) {
     for (Workspace& workspace : workspaces_) {
       workspace.indices.resize(static_cast<std::size_t>(layout_.part_rows));
@@ -104,9 +105,8 @@ class ThreadedLoader final : public Loader {
   ~ThreadedLoader() override { stop(); }
 
   const Batch& next() override {
-    if (held_ >= 0 && held_ < plan_->batches()) ring_.release(held_);
-    const std::int64_t number = held_ + 1;
-    held_ = std::min(number, plan_->batches());
+    const std::int64_t number = ++held_;
+    if (const std::int64_t over = number - kept_; over >= 0 && over < plan_->batches()) ring_.release(over);
     if (number >= plan_->batches()) return end();
     if (threads_.empty()) read_here(number);
     BatchSlot& slot = ring_.wait_filled(number, wait_ns_);
@@ -266,9 +266,10 @@ class ThreadedLoader final : public Loader {
   BatchLayout layout_;
   std::int64_t parts_;  ///< Number of parts of a batch
   bool keep_bad_;
+  std::int64_t kept_;
   BatchRing ring_;
   std::vector<Workspace> workspaces_;  ///< One per thread, or for next()
-  std::int64_t held_ = -1;             ///< The batch that the caller has; batches() at the end
+  std::int64_t held_ = -1;             ///< The newest batch that the caller has; batches() or more at the end
   std::int64_t wait_ns_ = 0;
   Batch end_;
   std::vector<std::thread> threads_;

@@ -18,7 +18,7 @@
 
 namespace flotilla {
 
-/// A batch in host memory, valid until the next call of Loader::next.
+/// A batch in host memory, valid until LoaderOptions::kept more calls of Loader::next.
 struct Batch {
   std::span<float> images;               ///< (batch, sample shape), 64-byte aligned
   ByteImages bytes = {};                 ///< Instead of `images`, where LoaderOptions::bytes asks for it
@@ -73,7 +73,7 @@ struct HostReader {
 struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
-  std::int64_t kept = 1;                         ///< Without threads: the last so many batches stay valid
+  std::int64_t kept = 1;                         ///< The last so many batches stay valid
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   bool keep_bad = false;                         ///< Not in training: notes it in Batch::bad

@@ -45,7 +45,8 @@ Synchronisation::Synchronisation(const Machine& machine, const RunData& data, Tr
   watch();
   if (config.model.has_embeddings()) embeddings = make_embeddings(data);
   make_step(communication_sinks, failure);
-  strategy = make_strategy();
+  strategy =
+      machine.servers == nullptr ? make_strategy() : make_served_strategy(communication_sinks, failure);
 }
 
 /// Makes the parts of every step, whatever the strategy: sums of gradients, and the update by them.
@@ -168,15 +169,15 @@ void Synchronisation::watch() {
   });
 }
 
-bool Synchronisation::prefetches_rows() const {
-  if (!embeddings) return false;
-  const ServerMode mode = model.config.server()->mode;
-  return mode == ServerMode::sync || mode == ServerMode::async;
+std::size_t Synchronisation::rows_ahead() const {
+  if (!embeddings) return 0;
+  const ServerConfig& server = *model.config.server();
+  const bool exchanges = server.mode == ServerMode::sync || server.mode == ServerMode::async;
+  return exchanges ? 1 + static_cast<std::size_t>(server.pipeline) : 0;
 }
 
 std::unique_ptr<Strategy> Synchronisation::make_strategy() {
   const Machine& machine = model.machine;
-  if (machine.servers != nullptr) return make_served_strategy();
   const Config& config = model.config;
   const std::optional<StepGroup>& step_group = machine.step_group;
   const LocalSgdConfig* local = config.local_sgd();
@@ -207,7 +208,8 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
       .speaks = !step_group || step_group->workers.is_root()});
 }
 
-std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
+std::unique_ptr<Strategy> Synchronisation::make_served_strategy(
+    std::span<trace::Sink* const> communication_sinks, FailureHandler& failure) {
   const Machine& machine = model.machine;
   const ServedWorker worker{.device = *machine.device,
                             .servers = *machine.servers,
@@ -224,7 +226,9 @@ std::unique_ptr<Strategy> Synchronisation::make_served_strategy() {
                             .micro_steps = model.sharding.micro_steps,
                             .embeddings = embeddings.get()};
   if (model.config.server()->mode == ServerMode::geo) return make_geo(worker, *model.optimizer);
-  return make_parameter_server(worker, model.optimizer.get());
+  return make_parameter_server(worker, model.optimizer.get(),
+                               {.on_failure = [&failure] { failure.end_job_for_current_exception(); },
+                                .sink = communication_sinks.empty() ? nullptr : communication_sinks[0]});
 }
 
 std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data) {
@@ -238,7 +242,8 @@ std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data
                         .validation = bags_of(config.model, *data.training, model.evaluator().batch()),
                         .per_slot = config.model.embeddings == EmbeddingTables::per_slot,
                         .wire = config.server()->wire,
-                        .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt});
+                        .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt,
+                        .ahead = 1 + static_cast<std::size_t>(config.server()->pipeline)});
 }
 
 std::int64_t Synchronisation::waited_ns() const {

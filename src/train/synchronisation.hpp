@@ -41,8 +41,9 @@ struct Synchronisation {
   Synchronisation(const Synchronisation&) = delete;
   Synchronisation& operator=(const Synchronisation&) = delete;
 
-  /// Whether the rows of a step's batch come with the exchange of the step before.
-  bool prefetches_rows() const;
+  /// Steps by which the exchange that brings the rows of a step's batch is begun before it; 0: rows come with
+  /// no exchange.
+  std::size_t rows_ahead() const;
   /// Time that the training thread waited for synchronised batch norm and for rows, in forward and backward.
   std::int64_t waited_ns() const;
   std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
@@ -71,7 +72,8 @@ struct Synchronisation {
   void make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure);
   std::unique_ptr<Embeddings> make_embeddings(const RunData& data);
   std::unique_ptr<Strategy> make_strategy();
-  std::unique_ptr<Strategy> make_served_strategy();
+  std::unique_ptr<Strategy> make_served_strategy(std::span<trace::Sink* const> communication_sinks,
+                                                 FailureHandler& failure);
 };
 
 }  // namespace flotilla

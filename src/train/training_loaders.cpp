@@ -18,6 +18,7 @@ TrainingLoaders::TrainingLoaders(RunParts& run, LoaderOptions loading)
 
 std::unique_ptr<Loader> TrainingLoaders::of_steps(const Position& position) const {
   LoaderOptions options = loading_;
+  options.kept = std::max(options.kept, static_cast<std::int64_t>(run_.sync.rows_ahead()));
   options.mixup = run_.config.train.mixup;
   options.cutmix = run_.config.train.cutmix;
   options.reader = {.number = run_.machine.host.rank(), .count = run_.machine.host.size()};

@@ -46,7 +46,7 @@ StepOutcome TrainingStep::take(Loader& loader, const StepPlan& plan) {
   begin(plan);
   for (std::int64_t micro_step = 0; micro_step < run_.data.sharding.micro_steps; ++micro_step) {
     const Batch& batch = take_batch(loader);
-    forward(batch, micro_step);
+    forward(batch, input_of(batch, loader), micro_step);
     backward(batch, micro_step, computed_before_ns);  // the sums get each gradient as it becomes final
     push_rows(batch, loader);
   }
@@ -106,9 +106,7 @@ void TrainingStep::begin(const StepPlan& plan) {
   run_.sync.strategy->begin_step(plan.asks_to_stop);
 }
 
-/// The next batch, which may have been looked at before.
-const Batch& TrainingStep::take_batch(Loader& loader) {
-  if (const Batch* ahead = std::exchange(ahead_, nullptr)) return *ahead;
+const Batch& TrainingStep::load_batch(Loader& loader) {
   // The loader fills the last one anew. A device that runs ahead is waited for here, which is not the
   // loader's doing.
   run_.machine.device->tensors().finish_staging();
@@ -119,10 +117,29 @@ const Batch& TrainingStep::take_batch(Loader& loader) {
   return batch;
 }
 
-void TrainingStep::forward(const Batch& batch, std::int64_t micro_step) {
+/// The next batch, which may have been looked at before.
+const Batch& TrainingStep::take_batch(Loader& loader) {
+  if (ahead_.empty()) return load_batch(loader);
+  const Batch& batch = *ahead_.front();
+  ahead_.pop_front();
+  return batch;
+}
+
+/// The batch that comes so many batches after that of this step.
+const Batch& TrainingStep::look_ahead(Loader& loader, std::size_t batches) {
+  while (ahead_.size() < batches) ahead_.push_back(&load_batch(loader));
+  return *ahead_[batches - 1];
+}
+
+HostBatch TrainingStep::input_of(const Batch& batch, Loader& loader) {
+  if (!run_.sync.embeddings) return batch.input();
+  const std::span<float> features = run_.sync.embeddings->features(batch, state_.step);
+  if (run_.sync.rows_ahead() > 1) run_.sync.embeddings->fetch_next(look_ahead(loader, 1), state_.step);
+  return features;
+}
+
+void TrainingStep::forward(const Batch& batch, const HostBatch& input, std::int64_t micro_step) {
   const Sharding& sharding = run_.data.sharding;
-  const HostBatch input =
-      run_.sync.embeddings ? run_.sync.embeddings->features(batch, state_.step) : batch.input();
   const ComputeSpan span("forward", state_.times.forward_ns, run_.machine.exchange.get());
   run_.machine.watchdog.beat("computing", state_.step);
   const std::int64_t pass =
@@ -147,15 +164,14 @@ void TrainingStep::backward(const Batch& batch, std::int64_t micro_step, std::in
   if (!last) run_.sync.sums->end_micro_step(micro_step);
 }
 
-/// The gradients of the rows that the batch named go to the servers with the others, and the rows of the next
+/// The gradients of the rows that the batch named go to the servers with the others, and the rows of a later
 /// batch come back.
 void TrainingStep::push_rows(const Batch& batch, Loader& loader) {
   if (!run_.sync.embeddings) return;
   const Tensor& gradient = run_.model.network->input_gradient();
   run_.sync.embeddings->add_gradient(batch, gradient_staging_->read(gradient), run_.model.loss_scale);
-  if (!run_.sync.prefetches_rows()) return;
-  ahead_ = &take_batch(loader);
-  run_.sync.embeddings->prefetch_rows(*ahead_);
+  const std::size_t ahead = run_.sync.rows_ahead();
+  if (ahead > 0) run_.sync.embeddings->prefetch_rows(look_ahead(loader, ahead));
 }
 
 /// Until the checkpoint being written needs the model no more: a stall, which is no part of the step's time.

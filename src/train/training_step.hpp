@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -35,8 +36,11 @@ class TrainingStep {
 
  private:
   void begin(const StepPlan& plan);
+  const Batch& load_batch(Loader& loader);
   const Batch& take_batch(Loader& loader);
-  void forward(const Batch& batch, std::int64_t micro_step);
+  const Batch& look_ahead(Loader& loader, std::size_t batches);
+  HostBatch input_of(const Batch& batch, Loader& loader);
+  void forward(const Batch& batch, const HostBatch& input, std::int64_t micro_step);
   void backward(const Batch& batch, std::int64_t micro_step, std::int64_t computed_before_ns);
   void push_rows(const Batch& batch, Loader& loader);
   void wait_for_save();
@@ -54,7 +58,7 @@ class TrainingStep {
   TrainingState& state_;
   Schedule schedule_;
   double total_epochs_;                          ///< Over which learning rates decay
-  const Batch* ahead_ = nullptr;                 ///< Taken for the next step; null: not yet
+  std::deque<const Batch*> ahead_;               ///< Loaded for the next steps
   std::optional<HostStaging> gradient_staging_;  ///< For the gradient of the input, with embeddings
   std::optional<ClickLog> clicks_;
   std::vector<float> logits_;  ///< For clicks_

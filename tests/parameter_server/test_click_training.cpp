@@ -6,8 +6,11 @@
 #include <fstream>
 #include <functional>
 
+#include "kernels/host_memory.hpp"
+#include "kernels/host_staging.hpp"
 #include "kernels/onednn/native_precisions.hpp"
 #include "src/commands/job_scopes.hpp"
+#include "src/parameter_server/server/row_store.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/plain_values.hpp"
@@ -43,6 +46,13 @@ kind = "ratio"
 [run]
 output = "/nowhere"
 )";
+
+constexpr double rate = 0.05;  ///< Of the deck
+
+constexpr std::size_t saved_after = 20;  ///< Steps, two epochs
+
+/// Who takes the steps, and whether the state is asked for after `saved_after` of them.
+enum class How { by_the_program, saving, delayed_here };
 
 /// 240 samples of up to five of 40 ids; a click is likelier with some of them.
 class ClickTraining : public testing::Test {
@@ -82,7 +92,8 @@ class ClickTraining : public testing::Test {
   }
 
   /// Dense parameters and the losses of all steps, on the workers; empty on servers.
-  std::vector<float> train(const mpi::Communicator& ranks, int servers, const Texts& more, int steps) const {
+  std::vector<float> train(const mpi::Communicator& ranks, int servers, const Texts& more, int steps,
+                           How how = How::by_the_program) const {
     const Texts overrides = served(servers, more);
     const LoadedDeck deck = load_deck({.path = "test.toml", .text = deck_text, .overrides = overrides});
     FailureHandler failure(ranks.rank(), ranks.size(), "test");
@@ -94,16 +105,69 @@ class ClickTraining : public testing::Test {
       return result;
     }
     TrainingRun run(roles.workers().collective_clone(), deck_text, overrides, nullptr, roles.servers());
-    for (int i = 0; i < steps; ++i) result.push_back(static_cast<float>(run.step().loss));
+    if (how == How::delayed_here) return delayed(run, steps);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(steps); ++i) {
+      result.push_back(static_cast<float>(run.step().loss));
+      if (how == How::saving && i + 1 == saved_after) run.parts.sync.strategy->state();
+    }
     for (const float value : test::plain_values(run, run.parts.model.weights)) result.push_back(value);
     return result;
   }
 
+  /// The result of train() as server.pipeline = 1 means it, computed here alone with the parts of worker and
+  /// server: a step's gradients are of dense parameters and rows that lack the update of the step before,
+  /// except after the state was asked for. @param run begins, and takes no step itself
+  static std::vector<float> delayed(TrainingRun& run, int steps) {
+    RunParts& parts = run.parts;
+    Network& network = *parts.model.network;
+    Device& device = *parts.machine.device;
+    const OptimizerConfig& rule = run.deck.config.optimizer;
+    const DeviceSpan<float> used = parts.model.weights.parameters;
+    Storage newest = device.memory().allocate(used.size());
+    device.flat().copy(used, newest.span());
+    const auto optimizer = make_optimizer(rule, network.layout(), device);
+    RowStore store(run.deck.config);
+    SparseTable& rows = store.table(0);
+    const EmbeddingBagsSpec bags = bags_of(run.deck.config.model, *parts.data.training, network.batch());
+    std::vector<EmbeddingPool> pools(2, EmbeddingPool(bags, false));
+    const Batch* batch = &run.loader->next();
+    pools[0].find(*batch);
+    rows.pull(pools[0].keys(), pools[0].rows());
+    std::vector<float> result;
+    for (std::size_t step = 0; step < static_cast<std::size_t>(steps); ++step) {
+      EmbeddingPool& now = pools[step % 2];
+      EmbeddingPool& later = pools[(step + 1) % 2];
+      parts.sync.sums->clear_header();
+      network.forward(now.forward(*batch), batch->targets(), {Pass::training, step},
+                      parts.sync.sums->loss_sums());
+      network.backward(batch->targets(), parts.model.backward_scale(), [](std::int64_t) {});
+      const std::span<const float> sums = host_span(parts.model.gradients());
+      result.push_back(sums[sum_loss] / sums[sum_samples]);
+      std::vector<float> gradients(now.rows().size());
+      HostStaging staging(device, static_cast<std::size_t>(network.input_size()));
+      now.backward(*batch, staging.read(network.input_gradient()), gradients);
+      batch = &run.loader->next();
+      later.find(*batch);
+      const auto take = [&] {
+        rows.pull(later.keys(), later.rows());
+        device.flat().copy(newest.span(), used);
+      };
+      const bool saved = step + 1 == saved_after;
+      if (!saved) take();
+      optimizer->step(newest.span(), parameter_part(parts.model.gradients(), parts.model.weights), rate, 1.0);
+      const RowGradients pushed{.keys = now.keys(), .values = gradients};
+      rows.push(std::span(&pushed, 1), static_cast<float>(rate), 1.0F, optimizer->steps());
+      if (saved) take();
+    }
+    for (const float value : test::plain_values(run, parts.model.weights)) result.push_back(value);
+    return result;
+  }
+
   /// The result of train() with one worker and one server, the last rank and the first. Empty on other ranks.
-  std::vector<float> of_two_ranks(const Texts& more, int steps) const {
+  std::vector<float> of_two_ranks(const Texts& more, int steps, How how = How::by_the_program) const {
     const bool takes_part = world_.rank() == 0 || world_.rank() == world_.size() - 1;
     const mpi::Communicator pair = world_.split(takes_part ? 0 : 1);
-    return takes_part ? train(pair, 1, more, steps) : std::vector<float>();
+    return takes_part ? train(pair, 1, more, steps, how) : std::vector<float>();
   }
 
   bool is_last() const { return world_.rank() == world_.size() - 1; }
@@ -162,6 +226,28 @@ TEST_F(ClickTraining, OneAsyncWorkerIsASyncOne) {
   EXPECT_EQ(async, sync);
 }
 
+/// Workers meet after each epoch of 10 steps, which changes nothing. Several servers and small messages
+/// change no bit.
+TEST_F(ClickTraining, APipelineDelaysUpdatesByOneStep) {
+  for (const std::string optimizer : {"sgd", "momentum", "adam"}) {
+    const Texts deck = {"train.batch_size=24", "optimizer.kind=" + optimizer, "server.mode=async",
+                        "server.pipeline=1",   "server.min_block_size=8",     "server.part_kb=1"};
+    const std::vector<float> expected = of_two_ranks(deck, 35, How::delayed_here);
+
+    EXPECT_EQ(of_two_ranks(deck, 35, How::saving), expected) << optimizer;
+    EXPECT_EQ(of_two_ranks(deck + Texts{"server.shared_memory=false"}, 35, How::saving), expected)
+        << optimizer;
+    const std::vector<float> many = train(world_, world_.size() - 1, deck, 35, How::saving);
+    if (is_last()) {
+      EXPECT_EQ(many, expected) << optimizer;
+    }
+    const std::vector<float> undelayed = of_two_ranks(deck + Texts{"server.pipeline=0"}, 35);
+    if (!expected.empty()) {
+      EXPECT_NE(undelayed, expected) << optimizer;
+    }
+  }
+}
+
 TEST_F(ClickTraining, MergedBatchesAreOneLargeBatch) {
   const Texts sgd = {"optimizer.kind=sgd"};
 
@@ -205,9 +291,12 @@ TEST_F(ClickTraining, OnADeviceWithMemoryOfItsOwnIsTheSame) {
 
   const std::vector<float> many = train(world_, 1, deck, 20);
   const std::vector<float> many_far = train(world_, 1, deck + far, 20);
-  for (const std::string mode : {"async", "half-async", "geo"}) {
-    const Texts served =
-        deck + Texts{"server.mode=" + mode} + (mode == "async" ? Texts{} : Texts{"server.push_every=3"});
+  const std::vector<Texts> modes = {{"server.mode=async"},
+                                    {"server.mode=async", "server.pipeline=1"},
+                                    {"server.mode=half-async", "server.push_every=3"},
+                                    {"server.mode=geo", "server.push_every=3"}};
+  for (const Texts& mode : modes) {
+    const Texts served = deck + mode;
     EXPECT_TRUE(test::within(of_two_ranks(served + far, 20), of_two_ranks(served, 20), rounding));
   }
 
@@ -238,6 +327,7 @@ TEST_F(ClickTraining, HalfWiresRoundWhatTravelsAndNothingElse) {
 TEST_F(ClickTraining, LearnsWhoClicks) {
   const std::vector<Texts> modes = {{"server.mode=sync"},
                                     {"server.mode=async"},
+                                    {"server.mode=async", "server.pipeline=1"},
                                     {"server.mode=geo", "server.push_every=4", "schedule.learning_rate=0.1"}};
   for (const Texts& mode : modes) {
     const std::vector<float> run =

@@ -113,6 +113,22 @@ TEST_F(ClickRuns, GoOnWithOtherServersToTheSameBits) {
   EXPECT_EQ(rows("parts"), rows("whole"));
 }
 
+/// After a checkpoint nothing is under way.
+TEST_F(ClickRuns, GoOnWithAPipelineToTheSameBits) {
+  ASSERT_EQ(made_.exit_code, 0) << made_.errors;
+  const auto until = [&](const std::string& output, int servers, const std::string& steps) {
+    train(output, servers, 1,
+          {"server.mode=async", "server.pipeline=1", "checkpoint.every=15", "train.steps=" + steps});
+  };
+  until("whole", 3, "45");
+  until("parts", 3, "15");
+  until("parts", 2, "30");
+  until("parts", 5, "45");
+
+  EXPECT_EQ(dense("parts"), dense("whole"));
+  EXPECT_EQ(rows("parts"), rows("whole"));
+}
+
 TEST_F(ClickRuns, GoOnWithWhatAGeoWorkerKeepsOfRows) {
   ASSERT_EQ(made_.exit_code, 0) << made_.errors;
   const Texts geo = {"server.mode=geo", "server.push_every=4", "optimizer.kind=adam"};

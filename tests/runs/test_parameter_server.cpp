@@ -114,6 +114,11 @@ std::vector<double> staleness_of(int ranks, const Texts& more) {
 TEST(ParameterServerRuns, ReportTheStalenessOfPushes) {
   EXPECT_TRUE(staleness_of(4, {"server.mode=sync"}).empty());
   EXPECT_EQ(staleness_of(2, {"server.mode=async"}), (std::vector<double>{0.0, 0.0, 0.0})) << "one worker";
+  // A report tells the mean since the one before: the first push of all lacks no update.
+  const auto pipelined = staleness_of(2, {"server.mode=async", "server.pipeline=1"});
+  ASSERT_EQ(pipelined.size(), 3U);
+  EXPECT_EQ(pipelined[1], 1.0);
+  EXPECT_GT(pipelined[0], 0.9);
   for (const Texts& mode :
        {Texts{"server.mode=async"}, Texts{"server.mode=half-async", "server.push_every=2"},
         Texts{"server.mode=geo", "server.push_every=2"}}) {
@@ -132,15 +137,18 @@ TEST(ParameterServerRuns, ReportTheStalenessOfPushes) {
 
 class ServerMode : public testing::TestWithParam<Texts> {};
 
-INSTANTIATE_TEST_SUITE_P(Modes, ServerMode,
-                         testing::Values(Texts{"server.mode=sync"}, Texts{"server.mode=async"},
-                                         Texts{"server.mode=async", "server.max_staleness=2"},
-                                         // The fast worker waits for the slow one, who hears first of a stop.
-                                         Texts{"server.mode=async", "server.max_staleness=1",
-                                               "run.emulate_straggler.rank=1",
-                                               "run.emulate_straggler.slow_factor=4"},
-                                         Texts{"server.mode=half-async", "server.push_every=4"},
-                                         Texts{"server.mode=geo", "server.push_every=6"}));
+INSTANTIATE_TEST_SUITE_P(
+    Modes, ServerMode,
+    testing::Values(Texts{"server.mode=sync"}, Texts{"server.mode=async"},
+                    Texts{"server.mode=async", "server.max_staleness=2"},
+                    Texts{"server.mode=async", "server.pipeline=1"},
+                    Texts{"server.mode=async", "server.pipeline=1", "server.max_staleness=1",
+                          "run.emulate_straggler.rank=1", "run.emulate_straggler.slow_factor=4"},
+                    // The fast worker waits for the slow one, who hears first of a stop.
+                    Texts{"server.mode=async", "server.max_staleness=1", "run.emulate_straggler.rank=1",
+                          "run.emulate_straggler.slow_factor=4"},
+                    Texts{"server.mode=half-async", "server.push_every=4"},
+                    Texts{"server.mode=geo", "server.push_every=6"}));
 
 TEST_P(ServerMode, StopsOnRequestAndGoesOn) {
   const TemporaryFolder folder;
@@ -241,10 +249,12 @@ TEST(ParameterServerRuns, EndAsDivergedWhereOnlyASlotIsNotFinite) {
 }
 
 TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
-  for (const std::size_t lost : {std::size_t{2}, std::size_t{3}}) {
+  const std::vector<std::pair<std::size_t, Texts>> cases = {
+      {2, {"server.mode=sync"}}, {3, {"server.mode=sync"}}, {2, {"server.mode=async", "server.pipeline=1"}}};
+  for (const auto& [lost, mode] : cases) {
     const TemporaryFolder folder;
-    const Texts run = arguments(folder.path("run"), {"server.mode=sync", "train.epochs=100000",
-                                                     "validation.every=0", "run.watchdog_s=3"});
+    Texts run = arguments(folder.path("run"), mode);
+    run.insert(run.end(), {"train.epochs=100000", "validation.every=0", "run.watchdog_s=3"});
     Program program(flotilla_command(4, run));
     wait_for_a_step(folder.path("run"));
     const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
@@ -261,10 +271,12 @@ TEST(ParameterServerRuns, NameAServerOrWorkerThatHangs) {
 }
 
 TEST(ParameterServerRuns, NameAServerOrWorkerThatIsKilled) {
-  for (const std::size_t lost : {std::size_t{2}, std::size_t{3}}) {
+  const std::vector<std::pair<std::size_t, Texts>> cases = {
+      {2, {"server.mode=sync"}}, {3, {"server.mode=sync"}}, {2, {"server.mode=async", "server.pipeline=1"}}};
+  for (const auto& [lost, mode] : cases) {
     const TemporaryFolder folder;
-    const Texts run = arguments(folder.path("run"), {"server.mode=sync", "train.epochs=100000",
-                                                     "validation.every=0", "run.watchdog_s=60"});
+    Texts run = arguments(folder.path("run"), mode);
+    run.insert(run.end(), {"train.epochs=100000", "validation.every=0", "run.watchdog_s=60"});
     // The launcher asks the others to end, and kills them so many seconds later: the machine may be busy.
     Program program(in_environment({"OMPI_MCA_odls_base_sigkill_timeout=3"}, flotilla_command(4, run)));
     wait_for_a_step(folder.path("run"));
@@ -298,6 +310,9 @@ TEST(ParameterServerRuns, RefuseRolesThatCannotBe) {
       {2, {"roles.kind=collective"}, "roles.kind"},
       {2, {"server.mode=geo"}, "server.push_every"},
       {2, {"server.mode=async", "train.gradient_clip_norm=1"}, "train.gradient_clip_norm"},
+      {2, {"server.mode=sync", "server.pipeline=1"}, "server.pipeline"},
+      {2, {"server.mode=geo", "server.push_every=4", "server.pipeline=1"}, "server.pipeline"},
+      {2, {"server.mode=async", "server.pipeline=2"}, "server.pipeline"},
       {2, {"optimizer.kind=lars", "optimizer.momentum=0.9"}, "slice_parameters"},
       {2, {"data.train.images=/nowhere/at/all"}, "/nowhere/at/all"},
       {2, {"train.batch_size=100000"}, "batch"}};

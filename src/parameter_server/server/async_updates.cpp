@@ -53,6 +53,9 @@ class AsyncUpdates : public UpdateMode {
     std::int64_t pushes = 0;     ///< Complete ones so far
     std::int64_t staleness = 0;  ///< Staleness of its last push that was applied: other workers' updates
     std::int64_t seen = 0;       ///< Number of updates when its last answer began
+    /// Number of updates in the values that its next push was computed with: `seen`, or with a pipeline that
+    /// of the answer before
+    std::int64_t used = 0;
     std::optional<mpi::WorkerRequest> push{};  ///< The push that is not completely answered yet
     std::optional<std::int64_t> step{};        ///< The optimizer step for that push
     std::size_t updated = 0;                   ///< Values of the push that the update has used
@@ -120,7 +123,7 @@ void AsyncUpdates::take(const mpi::WorkerRequest& request) {
   switch (request.head.kind) {
     case mpi::RequestKind::pull:
       parts().requests.answer(request.worker, parts().shard.array(request.head.array));
-      worker.seen = updates_;
+      worker.seen = worker.used = updates_;
       return;
     case mpi::RequestKind::farewell: worker.left = true; break;
     case mpi::RequestKind::push_pull:
@@ -172,7 +175,7 @@ void AsyncUpdates::update(Worker& worker) {
 void AsyncUpdates::update(Worker& worker, std::size_t end) {
   const trace::Span span("update");
   if (worker.updated == 0) {
-    if (worker.learns()) worker.staleness = updates_ - worker.seen;
+    if (worker.learns()) worker.staleness = updates_ - worker.used;
     if (parts().shard.leading() > 0) share_header(worker);
   }
   if (worker.learns()) learn(worker, end);
@@ -216,7 +219,11 @@ void AsyncUpdates::answer(Worker& worker) {
   const bool complete = worker.push->complete;
   const std::size_t size = parts().shard.size();
   if (!complete && worker.updated == size) return;
-  if (worker.answered == 0) worker.seen = updates_ + (complete || !worker.learns() ? 0 : 1);
+  if (worker.answered == 0) {
+    const std::int64_t before = worker.seen;
+    worker.seen = updates_ + (complete || !worker.learns() ? 0 : 1);
+    worker.used = parts().config.server()->pipeline > 0 ? before : worker.seen;
+  }
   parts().requests.answer(worker.push->worker, parts().shard.array(0), worker.updated);
   worker.answered = worker.updated;
   if (!complete) return;

@@ -68,12 +68,12 @@ std::span<float> first_of(std::vector<float>& array, std::size_t needed) {
 
 Embeddings::Embeddings(const Parts& parts)
     : parts_(parts),
-      training_(parts.training, parts.per_slot),
+      training_(parts.ahead, Held{EmbeddingPool(parts.training, parts.per_slot)}),
       validation_(parts.validation, parts.per_slot),
-      exchange_(widths_of(parts.training), servers_of(parts.servers), parts.wire),
+      exchanges_(parts.ahead, RowExchange(widths_of(parts.training), servers_of(parts.servers), parts.wire)),
       pulls_(widths_of(parts.training), servers_of(parts.servers), parts.wire) {
   if (parts.rule) local_.emplace(widths_of(parts.training)[table], *parts.rule);
-  exchange_.begin();
+  for (RowExchange& exchange : exchanges_) exchange.begin();
 }
 
 void Embeddings::fetch(RowOperation operation, std::span<const std::uint64_t> keys, std::span<float> rows,
@@ -106,18 +106,19 @@ std::span<float> Embeddings::room_of(std::span<const std::uint64_t> keys) {
 }
 
 std::span<float> Embeddings::features(const Batch& batch, std::int64_t step) {
-  if (!here_) training_.find(batch);
+  Held& held = training_[now_];
+  if (!held.here) held.pool.find(batch);
   if (local_) {
-    const auto missing = local_->find(training_.keys());
+    const auto missing = local_->find(held.pool.keys());
     const std::span<float> pulled = room_of(missing);
     if (!missing.empty()) fetch_for_training(missing, pulled, step);
     local_->take(pulled);
-    local_->read(training_.rows());
-  } else if (!here_) {
-    fetch_for_training(training_.keys(), training_.rows(), step);
+    local_->read(held.pool.rows());
+  } else if (!held.here) {
+    fetch_for_training(held.pool.keys(), held.pool.rows(), step);
   }
-  here_ = false;
-  return training_.forward(batch);
+  held.here = false;
+  return held.pool.forward(batch);
 }
 
 std::span<float> Embeddings::evaluate(const Batch& batch, std::int64_t step) {
@@ -127,23 +128,37 @@ std::span<float> Embeddings::evaluate(const Batch& batch, std::int64_t step) {
 }
 
 std::span<float> Embeddings::gradients() {
-  return first_of(gradients_, training_.rows().size());
+  return first_of(gradients_, training_[now_].pool.rows().size());
 }
 
 void Embeddings::add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale) {
   const trace::Span span("gradients of rows");
-  training_.backward(batch, gradient, gradients());
+  training_[now_].pool.backward(batch, gradient, gradients());
   if (scale.enabled()) {
     finite_ = std::ranges::all_of(gradients(), [](float value) { return std::isfinite(value); });
     for (float& value : gradients()) value *= 1.0F / scale.scale();
   }
-  if (!local_) exchange_.push(table, training_.keys(), gradients());
+  if (!local_) exchanges_[next_].push(table, training_[now_].pool.keys(), gradients());
 }
 
-void Embeddings::prefetch_rows(const Batch& next) {
-  training_.find(next);
-  exchange_.pull(table, training_.keys(), training_.rows());
-  coming_ = true;
+void Embeddings::prefetch_rows(const Batch& batch) {
+  Held& held = training_[now_];
+  held.pool.find(batch);
+  exchanges_[next_].pull(table, held.pool.keys(), held.pool.rows());
+  held.here = true;
+  now_ = (now_ + 1) % training_.size();
+}
+
+void Embeddings::fetch_next(const Batch& next, std::int64_t step) {
+  Held& held = training_[(now_ + 1) % training_.size()];
+  if (held.here) return;
+  held.pool.find(next);
+  fetch_for_training(held.pool.keys(), held.pool.rows(), step);
+  held.here = true;
+}
+
+void Embeddings::forget_rows() {
+  for (Held& one : training_) one.here = false;
 }
 
 void Embeddings::train(double learning_rate, std::int64_t step) {
@@ -156,20 +171,20 @@ void Embeddings::push_differences(float share) {
   const std::span<float> pulled = room_of(keys);
   const std::span<float> differences = first_of(differences_, pulled.size());
   local_->push(share, differences);
-  exchange_.add(table, keys, differences);
-  exchange_.pull(table, keys, pulled);
+  exchanges_[next_].add(table, keys, differences);
+  exchanges_[next_].pull(table, keys, pulled);
 }
 
 std::span<const mpi::Payload> Embeddings::payloads() {
-  return exchange_.payloads();
+  under_way_ = next_;
+  next_ = (next_ + 1) % exchanges_.size();
+  return exchanges_[under_way_].payloads();
 }
 
 void Embeddings::finish() {
-  exchange_.finish();
-  exchange_.begin();
+  exchanges_[under_way_].finish();
+  exchanges_[under_way_].begin();
   if (local_) local_->follow(room_of(local_->trained()));
-  here_ = coming_;
-  coming_ = false;
 }
 
 std::vector<std::string> Embeddings::report(const mpi::Communicator& workers) const {

@@ -58,6 +58,7 @@ class Embeddings {
     bool per_slot = false;                ///< An id has a row for each slot
     mpi::Wire wire = mpi::Wire::float32;  ///< Wire type of rows, both ways
     std::optional<RowRule> rule{};        ///< The rule by which this worker trains rows; none: the servers do
+    std::size_t ahead = 1;                ///< The batch of prefetch_rows() is the next but `ahead` − 1
   };
   explicit Embeddings(const Parts& parts);
 
@@ -76,9 +77,13 @@ class Embeddings {
   void add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale);
   /// Whether the rows' gradients of the last add_gradient() are finite; true where overflow is not checked.
   bool gradients_are_finite() const { return finite_; }
-  /// Pulls the rows of this batch with the next exchange, after the push. It must be the batch of the next
-  /// features().
-  void prefetch_rows(const Batch& next);
+  /// Pulls the rows of this batch with the next exchange, after the push. features() takes it after the
+  /// batches of earlier calls.
+  void prefetch_rows(const Batch& batch);
+  /// After features() with `ahead` = 2: pulls the rows of the next batch unless they are here or are coming.
+  void fetch_next(const Batch& next, std::int64_t step);
+  /// The rows of the next batches are pulled again before they are used.
+  void forget_rows();
 
   /// With a rule: one step of the rows of the last add_gradient(). @param step as in LocalRows::train
   void train(double learning_rate, std::int64_t step);
@@ -88,9 +93,12 @@ class Embeddings {
   /// With a rule, when all have pushed: every row is pulled again before it is used.
   void pull_all_again() { local_->pull_all_again(); }
 
-  /// The payloads for the exchange of dense values.
+  /// The payloads for the exchange of dense values. What is pushed and prefetched from now on belongs to the
+  /// next one.
   std::span<const mpi::Payload> payloads();
-  void finish();  ///< To be called after that exchange.
+  /// To be called after that exchange. With `ahead` = 2 another thread may call it beside features(),
+  /// add_gradient() and prefetch_rows().
+  void finish();
 
   /// Time that training waited for rows that did not come with an exchange, and the bytes of those requests.
   std::int64_t waited_ns() const { return waited_ns_; }
@@ -99,6 +107,12 @@ class Embeddings {
   std::vector<std::string> report(const mpi::Communicator& workers) const;
 
  private:
+  /// A batch and its rows.
+  struct Held {
+    EmbeddingPool pool;
+    bool here = false;  ///< Its rows were received, or are coming with the exchange before its features()
+  };
+
   void fetch(RowOperation operation, std::span<const std::uint64_t> keys, std::span<float> rows,
              std::int64_t step);
   void fetch_for_training(std::span<const std::uint64_t> keys, std::span<float> rows, std::int64_t step);
@@ -106,12 +120,13 @@ class Embeddings {
   std::span<float> room_of(std::span<const std::uint64_t> keys);
 
   Parts parts_;
-  EmbeddingPool training_;
+  std::vector<Held> training_;  ///< `ahead` of them, used in turn
+  std::size_t now_ = 0;         ///< Index of the batch of features()
   EmbeddingPool validation_;
-  bool here_ = false;     ///< The rows of the next batch were received
-  bool coming_ = false;   ///< The rows of the next batch come with the next exchange
-  RowExchange exchange_;  ///< For rows beside the dense values
-  RowExchange pulls_;     ///< For rows alone
+  std::vector<RowExchange> exchanges_;  ///< For rows beside the dense values, `ahead` of them, used in turn
+  std::size_t next_ = 0;                ///< Index of the one for the next exchange
+  std::size_t under_way_ = 0;           ///< Index of the one whose payloads() were taken
+  RowExchange pulls_;                   ///< For rows alone
   std::vector<float> gradients_;
   bool finite_ = true;
   std::optional<LocalRows> local_;

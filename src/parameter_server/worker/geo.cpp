@@ -140,7 +140,8 @@ StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
     outcome.stop = false;
   }
   if (synchronises) {
-    outcome = synchronise(parts_, metrics_, steps_, own, servers_.span());
+    outcome = meet(parts_, metrics_, steps_, own);
+    pull_alike(parts_, steps_, servers_.span());
     parts_.traffic.sent_bytes += metrics_.sent_bytes();
     ++parts_.traffic.synchronisations;
     follow();

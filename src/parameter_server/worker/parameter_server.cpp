@@ -8,6 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/parameter_server/worker/exchange_pipeline.hpp"
 #include "src/parameter_server/worker/served_worker.hpp"
 #include "src/strategy/buckets.hpp"
 #include "src/strategy/overflow.hpp"
@@ -24,16 +25,21 @@ namespace {
 class ParameterServer : public Strategy {
  public:
   /// @param slots optimizer that receives the servers' slots on worker 0, to save them; null on other workers
-  ParameterServer(const ServedWorker& worker, Optimizer* slots);
+  ParameterServer(const ServedWorker& worker, Optimizer* slots, const ServedThread& thread);
 
   void start() override;
   void resume(const Resumption& resumed) override;
   void begin_step(bool asks_to_stop) override;
   StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override;
-  Model consensus() override { return parts_.model; }
+  Model consensus() override {
+    take_newest();
+    return parts_.model;
+  }
   StrategyState state() override;
   std::vector<StateArray> live() override { return state_arrays(parts_.model, slots_); }
-  Replicated replicated() const override { return {.model = parts_.model}; }
+  Replicated replicated() const override {
+    return pipeline_ && pipeline_->has_answer() ? Replicated() : Replicated{.model = parts_.model};
+  }
   Pace pace() const override {
     return independent_ ? independent_pace(parts_.server(), push_every_, since_push_) : Pace();
   }
@@ -41,6 +47,7 @@ class ParameterServer : public Strategy {
 
  private:
   void push_pull_step(const StepInfo& info);
+  void take_newest();
   void unscale();
   void merge();
 
@@ -54,15 +61,17 @@ class ParameterServer : public Strategy {
   std::unique_ptr<MetricSync> metrics_;  ///< Null: workers synchronise in every step
   std::int64_t optimizer_steps_ = 0;     ///< Optimizer steps of the servers
   std::int64_t steps_ = 0;
+  std::unique_ptr<ExchangePipeline> pipeline_;  ///< Null: a step waits for its exchange
 };
 
-ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots)
+ParameterServer::ParameterServer(const ServedWorker& worker, Optimizer* slots, const ServedThread& thread)
     : parts_(worker),
       slots_(slots),
       independent_(worker.server().mode != ServerMode::sync),
       push_every_(worker.server().mode == ServerMode::half_async ? worker.server().push_every : 1) {
   if (push_every_ > 1) merged_ = parts_.device.memory().allocate(parts_.gradients.size());
   if (independent_) metrics_ = std::make_unique<MetricSync>(parts_.workers);
+  if (parts_.server().pipeline > 0) pipeline_ = std::make_unique<ExchangePipeline>(parts_, thread);
 }
 
 void ParameterServer::start() {
@@ -113,13 +122,26 @@ void ParameterServer::push_pull_step(const StepInfo& info) {
     flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
     if (batches_ > 0) flat.scale(parameter_part(pushed, parts_.model), 1.0F / static_cast<float>(batches_));
   }
-  parts_.traffic.sent_bytes += push_pull(parts_, {.step = info.step,
-                                                  .batches = batches_,
-                                                  .learning_rate = info.learning_rate,
-                                                  .from = pushed,
-                                                  .to = parts_.values});
+  const PushAndPull what{.step = info.step,
+                         .batches = batches_,
+                         .learning_rate = info.learning_rate,
+                         .from = pushed,
+                         .to = parts_.values};
+  if (pipeline_) {
+    pipeline_->start(what);
+  } else {
+    parts_.traffic.sent_bytes += push_pull(parts_, what);
+  }
   if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
   batches_ = since_push_ = 0;
+}
+
+/// With a pipeline, when workers have met: the next step begins with what the servers have now.
+void ParameterServer::take_newest() {
+  if (!pipeline_ || !pipeline_->has_answer()) return;
+  pipeline_->drop();
+  pull_alike(parts_, steps_, parts_.values);
+  if (parts_.embeddings != nullptr) parts_.embeddings->forget_rows();
 }
 
 /// The servers update the model, with what this worker has made of its gradients.
@@ -139,20 +161,24 @@ StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /
     parts_.device.flat().fill(parts_.gradients.subspan(header_skip, 1), 1.0F);
   }
   ++since_push_;
+  if (pipeline_) pipeline_->finish();
   const bool synchronises = metrics_ && (info.synchronise || stops_after(parts_, *metrics_, info));
   const bool exchanges = since_push_ == push_every_ || synchronises;
   if (exchanges) push_pull_step(info);
+  if (pipeline_ && synchronises) pipeline_->wait();
   // The outcome of all workers; if they do not wait for each other, of what each pushed last.
+  const bool answered = exchanges && !pipeline_;
   StepOutcome outcome =
-      exchanges ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
-  if (exchanges && independent_) count_staleness(parts_.traffic, outcome);
+      answered ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
+  if (answered && independent_) count_staleness(parts_.traffic, outcome);
   if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;
     if (!outcome.skipped) ++optimizer_steps_;
   }
   if (synchronises) {
-    outcome = synchronise(parts_, *metrics_, steps_, own, parts_.values);
+    outcome = meet(parts_, *metrics_, steps_, own);
+    if (!pipeline_) pull_alike(parts_, steps_, parts_.values);
     parts_.traffic.sent_bytes += metrics_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
@@ -166,6 +192,7 @@ StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /
 }
 
 StrategyState ParameterServer::state() {
+  take_newest();
   StrategyState state{.shared = {}, .own = {}, .numbers = {}, .optimizer_steps = optimizer_steps_};
   if (slots_ != nullptr) {
     parts_.watchdog.beat("pull the optimizer's state from the servers", steps_);
@@ -185,14 +212,16 @@ StrategyState ParameterServer::state() {
 
 StrategyDescription ParameterServer::description() const {
   StrategyDescription text = describe(parts_);
-  text.held_bytes = static_cast<std::int64_t>(merged_.size() * sizeof(float));
+  const std::size_t pipelined = pipeline_ ? parts_.gradients.size() + parts_.values.size() : 0;
+  text.held_bytes = static_cast<std::int64_t>((merged_.size() + pipelined) * sizeof(float));
   return text;
 }
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Optimizer* slots) {
-  return std::make_unique<ParameterServer>(worker, slots);
+std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Optimizer* slots,
+                                                const ServedThread& thread) {
+  return std::make_unique<ParameterServer>(worker, slots, thread);
 }
 
 }  // namespace flotilla

@@ -33,9 +33,7 @@ bool can_be_taken(const ServedWorker& worker) {
          (worker.embeddings == nullptr || worker.embeddings->gradients_are_finite());
 }
 
-StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers) {
-  std::array<float, header_floats> sums{};
-  memory.download(array.subspan(0, sums.size()), sums);
+StepOutcome outcome_of_sums(std::span<const float> sums, bool all_workers) {
   const double samples = std::max(1.0F, sums[sum_samples]);
   return {.loss = sums[sum_loss] / samples,
           .accuracy_top1 = sums[sum_top1] / samples,
@@ -45,6 +43,12 @@ StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array,
           .staleness = sums[header_staleness],
           .all_workers = all_workers,
           .skipped = sums[header_skip] > 0.0F};
+}
+
+StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers) {
+  std::array<float, header_floats> sums{};
+  memory.download(array.subspan(0, sums.size()), sums);
+  return outcome_of_sums(sums, all_workers);
 }
 
 std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what) {
@@ -73,7 +77,8 @@ bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo
 Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::int64_t since_push) {
   return {.independent = true,
           .may_synchronise = since_push + 1 == push_every,
-          .most_steps_apart = server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every};
+          .most_steps_apart =
+              server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every + server.pipeline};
 }
 
 StrategyDescription describe(const ServedWorker& worker) {
@@ -83,6 +88,7 @@ StrategyDescription describe(const ServedWorker& worker) {
     mode += cat(", a push every ", server.push_every, " steps");
   if (server.mode != ServerMode::sync && server.max_staleness > 0)
     mode += cat(", at most ", server.max_staleness, " pushes ahead");
+  if (server.pipeline > 0) mode += ", pipeline 1: a step computes without the update of the step before";
   StrategyDescription text{.transport = "parameter-server",
                            .lines = {cat("strategy     parameter-server, ", mode)}};
   const mpi::RoleTable& roles = worker.servers.roles().table();
@@ -98,18 +104,20 @@ StrategyDescription describe(const ServedWorker& worker) {
   return text;
 }
 
-StepOutcome synchronise(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps,
-                        const StepOutcome& own, DeviceSpan<float> pulled) {
+StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps,
+                 const StepOutcome& own) {
   worker.watchdog.beat("waiting for the other workers", steps - 1);
   metrics.contribute(own);
-  const StepOutcome outcome = metrics.sync(steps);
+  return metrics.sync(steps);
+}
+
+void pull_alike(const ServedWorker& worker, std::int64_t steps, DeviceSpan<float> pulled) {
   worker.watchdog.beat("pull from the servers", steps - 1);
   mpi::PushPullWorker& servers = worker.servers.connection();
   servers.start_pull(steps - 1, worker.pull_staging.map_for_writing(pulled));
   servers.wait();
   worker.pull_staging.unmap(pulled);
   worker.workers.barrier(steps - 1);
-  return outcome;
 }
 
 }  // namespace flotilla

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "kernels/host_staging.hpp"
+#include "kernels/trace.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/optim/loss_scale.hpp"
@@ -38,9 +41,17 @@ struct ServedWorker {
 /// The strategy of server.mode = "geo". @param optimizer takes the worker's own steps
 std::unique_ptr<Strategy> make_geo(const ServedWorker& worker, Optimizer& optimizer);
 
+/// A thread beside the one that computes.
+struct ServedThread {
+  std::function<void()> on_failure;  ///< Called on it with the current exception; must end the job
+  trace::Sink* sink = nullptr;       ///< Null: nothing is recorded
+};
+
 /// The strategy of the other modes, in which the servers run the optimizer.
 /// @param slots optimizer that receives the servers' slots on worker 0, to save them; null on other workers
-std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Optimizer* slots);
+/// @param thread for server.pipeline = 1
+std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Optimizer* slots,
+                                                const ServedThread& thread);
 
 // The following are common to both.
 
@@ -51,6 +62,7 @@ void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t opt
 bool can_be_taken(const ServedWorker& worker);
 
 /// The outcome in the sums of the header of `array`.
+StepOutcome outcome_of_sums(std::span<const float> array, bool all_workers);
 StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers);
 
 /// Notes what servers said with the answer to a push, where they do not wait for all workers.
@@ -81,10 +93,10 @@ Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::
 /// Who serves, who works and how.
 StrategyDescription describe(const ServedWorker& worker);
 
-/// Collective over the workers, when this one has pushed everything and `steps` are done. Leaves in `pulled`
-/// what the servers have once all workers have pushed, equal on every worker: none pushes again before all
-/// have pulled.
-StepOutcome synchronise(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps,
-                        const StepOutcome& own, DeviceSpan<float> pulled);
+/// Collective over the workers, when this one has pushed everything and `steps` are done.
+StepOutcome meet(const ServedWorker& worker, MetricSync& metrics, std::int64_t steps, const StepOutcome& own);
+/// Collective over the workers, after meet(). Leaves in `pulled` what the servers have, equal on every
+/// worker: none pushes again before all have pulled.
+void pull_alike(const ServedWorker& worker, std::int64_t steps, DeviceSpan<float> pulled);
 
 }  // namespace flotilla
