@@ -101,7 +101,7 @@ class Strategy {
   virtual void begin_step(bool asks_to_stop) = 0;
   /// Collective with the workers that synchronise in this step. After the update: averages weights where the
   /// strategy does so now, or with servers pushes and pulls. @param own outcome of the sums in this worker's
-  /// gradient array; empty where servers update the model
+  /// gradient array
   virtual StepOutcome exchange(const StepInfo& info, const StepOutcome& own) = 0;
   /// Collective. Broadcasts worker 0's values (never an average). Not called where each worker resumes with
   /// its own state.

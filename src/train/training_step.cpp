@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/training_step.hpp"
 
+#include <array>
 #include <utility>
 
 #include "kernels/trace.hpp"
 #include "src/observe/stopwatch.hpp"
+#include "src/parameter_server/worker/served_worker.hpp"
 
 namespace flotilla {
 
@@ -69,6 +71,8 @@ StepOutcome TrainingStep::take(Loader& loader, const StepPlan& plan) {
     }
     update->follow(overflowed, outcome);
     update->average_weights();
+  } else {
+    outcome = served_outcome();
   }
   {
     const Stopwatch waiting(state_.times.sums_ns);
@@ -90,11 +94,9 @@ TrainingStep::TrainingStep(RunParts& run, FailureHandler& failure, Saves& saves,
       total_epochs_(end_of(run.config.train, run.data.sharding, state.step, state.position).epochs),
       replaced_(run.config.data) {
   const Network& network = *run.model.network;
-  if (run.sync.embeddings)
-    gradient_staging_.emplace(*run.machine.device, static_cast<std::size_t>(network.input_size()));
-  if (!predicts_clicks(run.config.model)) return;
+  if (!run.sync.embeddings) return;
+  results_.emplace(*run.machine.device, network, run.model.gradients());
   clicks_.emplace(static_cast<std::size_t>(network.batch()));
-  logits_.resize(static_cast<std::size_t>(2 * network.batch()));
 }
 
 void TrainingStep::begin(const StepPlan& plan) {
@@ -146,7 +148,6 @@ void TrainingStep::forward(const Batch& batch, const HostBatch& input, std::int6
       (state_.step * sharding.workers + run_.machine.workers.rank()) * sharding.micro_steps + micro_step;
   run_.model.network->forward(input, batch.targets(), {Pass::training, static_cast<std::uint64_t>(pass)},
                               run_.sync.sums->loss_sums());
-  log_clicks(batch);
 }
 
 void TrainingStep::backward(const Batch& batch, std::int64_t micro_step, std::int64_t computed_before_ns) {
@@ -168,8 +169,10 @@ void TrainingStep::backward(const Batch& batch, std::int64_t micro_step, std::in
 /// batch come back.
 void TrainingStep::push_rows(const Batch& batch, Loader& loader) {
   if (!run_.sync.embeddings) return;
-  const Tensor& gradient = run_.model.network->input_gradient();
-  run_.sync.embeddings->add_gradient(batch, gradient_staging_->read(gradient), run_.model.loss_scale);
+  results_->read(*run_.model.network);
+  const auto valid = static_cast<std::size_t>(batch.valid);
+  clicks_->add(results_->logits().first(2 * valid), batch.labels.first(valid));
+  run_.sync.embeddings->add_gradient(batch, results_->gradient(), run_.model.loss_scale);
   const std::size_t ahead = run_.sync.rows_ahead();
   if (ahead > 0) run_.sync.embeddings->prefetch_rows(look_ahead(loader, ahead));
 }
@@ -202,11 +205,13 @@ bool TrainingStep::find_overflow(const StepInfo& info) {
          (run_.sync.embeddings && !run_.sync.embeddings->gradients_are_finite());
 }
 
-void TrainingStep::log_clicks(const Batch& batch) {
-  if (!clicks_) return;
-  run_.machine.device->tensors().download(run_.model.network->logits(), logits_);
-  const auto valid = static_cast<std::size_t>(batch.valid);
-  clicks_->add(std::span<const float>(logits_).first(2 * valid), batch.labels.first(valid));
+/// The outcome over this worker's samples, where servers update the model.
+StepOutcome TrainingStep::served_outcome() const {
+  const bool all_workers = run_.config.server()->mode == ServerMode::sync;
+  if (results_) return outcome_of_sums(results_->header(), all_workers);
+  std::array<float, header_size> sums{};
+  run_.machine.device->memory().download(run_.model.gradients().subspan(0, header_size), sums);
+  return outcome_of_sums(sums, all_workers);
 }
 
 void TrainingStep::pause_if_emulated(std::int64_t compute_ns) {

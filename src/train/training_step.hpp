@@ -8,6 +8,7 @@
 
 #include "src/job/failure.hpp"
 #include "src/optim/schedule.hpp"
+#include "src/train/click_results.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
 #include "src/train/run_parts.hpp"
@@ -47,7 +48,7 @@ class TrainingStep {
   StepInfo info(const Position& next, const StepPlan& plan) const;
   bool outcome_now(const StepInfo& info) const;
   bool find_overflow(const StepInfo& info);
-  void log_clicks(const Batch& batch);
+  StepOutcome served_outcome() const;
   void pause_if_emulated(std::int64_t compute_ns);
   void count(const Loader& loader, const Position& next);
 
@@ -57,11 +58,10 @@ class TrainingStep {
   const Sampler& sampler_;
   TrainingState& state_;
   Schedule schedule_;
-  double total_epochs_;                          ///< Over which learning rates decay
-  std::deque<const Batch*> ahead_;               ///< Loaded for the next steps
-  std::optional<HostStaging> gradient_staging_;  ///< For the gradient of the input, with embeddings
+  double total_epochs_;                  ///< Over which learning rates decay
+  std::deque<const Batch*> ahead_;       ///< Loaded for the next steps
+  std::optional<ClickResults> results_;  ///< With embeddings
   std::optional<ClickLog> clicks_;
-  std::vector<float> logits_;  ///< For clicks_
   ReplacedSamples replaced_;
 };
 

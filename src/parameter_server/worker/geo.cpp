@@ -41,7 +41,7 @@ class Geo : public Strategy {
   StrategyDescription description() const override;
 
  private:
-  void push_pull_step(std::int64_t step);
+  StepOutcome push_pull_step(std::int64_t step);
   void follow();
   Model model_in(Storage& array) const;
 
@@ -105,7 +105,7 @@ void Geo::follow() {
   flat.copy(behind(servers_.span()), behind(old_.span()));
 }
 
-void Geo::push_pull_step(std::int64_t step) {
+StepOutcome Geo::push_pull_step(std::int64_t step) {
   const trace::Span span("push and pull");
   parts_.watchdog.beat("push to the servers and pull", step);
   FlatMath& flat = parts_.device.flat();
@@ -116,12 +116,13 @@ void Geo::push_pull_step(std::int64_t step) {
   flat.scale(pushed, share);
   flat.copy(parts_.gradients.subspan(0, header_size), pushed.subspan(0, header_size));
   if (parts_.embeddings != nullptr) parts_.embeddings->push_differences(share);
-  parts_.traffic.sent_bytes +=
+  const StepOutcome answer =
       push_pull(parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
   const std::size_t rest = pushed.size() - header_size;
   flat.axpy(1.0F, pushed.subspan(header_size, rest), old_.span().subspan(header_size, rest));
   follow();
   since_push_ = 0;
+  return answer;
 }
 
 StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
@@ -134,8 +135,7 @@ StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
   ++since_push_;
   const bool synchronises = info.synchronise || stops_after(parts_, metrics_, info);
   if (since_push_ == parts_.server().push_every || synchronises) {
-    push_pull_step(info.step);
-    outcome = outcome_of_sums(parts_.device.memory(), servers_.span(), false);
+    outcome = push_pull_step(info.step);
     count_staleness(parts_.traffic, outcome);
     outcome.stop = false;
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class ParameterServer : public Strategy {
   StrategyDescription description() const override;
 
  private:
-  void push_pull_step(const StepInfo& info);
+  std::optional<StepOutcome> push_pull_step(const StepInfo& info);
   void take_newest();
   void unscale();
   void merge();
@@ -112,7 +113,8 @@ void ParameterServer::merge() {
   flat.axpy(1.0F, parts_.gradients.subspan(header_size, rest), merged_.span().subspan(header_size, rest));
 }
 
-void ParameterServer::push_pull_step(const StepInfo& info) {
+/// @returns what the servers say; none where a pipeline waits for them later
+std::optional<StepOutcome> ParameterServer::push_pull_step(const StepInfo& info) {
   const trace::Span span("push and pull");
   parts_.watchdog.beat("push to the servers and pull", info.step);
   DeviceSpan<float> pushed = parts_.gradients;
@@ -127,13 +129,15 @@ void ParameterServer::push_pull_step(const StepInfo& info) {
                          .learning_rate = info.learning_rate,
                          .from = pushed,
                          .to = parts_.values};
+  std::optional<StepOutcome> answer;
   if (pipeline_) {
     pipeline_->start(what);
   } else {
-    parts_.traffic.sent_bytes += push_pull(parts_, what);
+    answer = push_pull(parts_, what);
   }
   if (independent_ && batches_ > 0) optimizer_steps_ += parts_.workers.size();
   batches_ = since_push_ = 0;
+  return answer;
 }
 
 /// With a pipeline, when workers have met: the next step begins with what the servers have now.
@@ -145,10 +149,10 @@ void ParameterServer::take_newest() {
 }
 
 /// The servers update the model, with what this worker has made of its gradients.
-StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /*own*/) {
+StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& of_this_worker) {
   steps_ = info.step + 1;
   const bool finite = can_be_taken(parts_);
-  StepOutcome own = outcome_of_sums(parts_.device.memory(), parts_.gradients, !independent_);
+  StepOutcome own = of_this_worker;
   if (finite) {
     unscale();
     if (push_every_ > 1) merge();
@@ -164,13 +168,11 @@ StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& /
   if (pipeline_) pipeline_->finish();
   const bool synchronises = metrics_ && (info.synchronise || stops_after(parts_, *metrics_, info));
   const bool exchanges = since_push_ == push_every_ || synchronises;
-  if (exchanges) push_pull_step(info);
+  const std::optional<StepOutcome> answer = exchanges ? push_pull_step(info) : std::nullopt;
   if (pipeline_ && synchronises) pipeline_->wait();
   // The outcome of all workers; if they do not wait for each other, of what each pushed last.
-  const bool answered = exchanges && !pipeline_;
-  StepOutcome outcome =
-      answered ? outcome_of_sums(parts_.device.memory(), parts_.values, !independent_) : own;
-  if (answered && independent_) count_staleness(parts_.traffic, outcome);
+  StepOutcome outcome = answer.value_or(own);
+  if (answer && independent_) count_staleness(parts_.traffic, outcome);
   if (!independent_) {  // decided equally on every worker and server
     update_loss_scale(!outcome.skipped, parts_.loss_scale, outcome);
     outcome.skipped_by_all = outcome.skipped;

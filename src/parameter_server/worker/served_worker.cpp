@@ -2,7 +2,6 @@
 #include "src/parameter_server/worker/served_worker.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,24 +44,19 @@ StepOutcome outcome_of_sums(std::span<const float> sums, bool all_workers) {
           .skipped = sums[header_skip] > 0.0F};
 }
 
-StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers) {
-  std::array<float, header_floats> sums{};
-  memory.download(array.subspan(0, sums.size()), sums);
-  return outcome_of_sums(sums, all_workers);
-}
-
-std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what) {
+StepOutcome push_pull(const ServedWorker& worker, const PushAndPull& what) {
   mpi::PushPullWorker& servers = worker.servers.connection();
   const std::int64_t sent_before = servers.sent_bytes();
   const auto payloads =
       worker.embeddings == nullptr ? std::span<const mpi::Payload>() : worker.embeddings->payloads();
+  const std::span<float> answer = worker.pull_staging.map_for_writing(what.to);
   servers.start_push_pull({what.step, static_cast<int>(what.batches), what.learning_rate},
-                          worker.push_staging.read(what.from), worker.pull_staging.map_for_writing(what.to),
-                          payloads);
+                          worker.push_staging.read(what.from), answer, payloads);
   servers.wait();
   worker.pull_staging.unmap(what.to);
   if (worker.embeddings != nullptr) worker.embeddings->finish();
-  return servers.sent_bytes() - sent_before;
+  worker.traffic.sent_bytes += servers.sent_bytes() - sent_before;
+  return outcome_of_sums(answer, worker.server().mode == ServerMode::sync);
 }
 
 bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info) {

@@ -63,7 +63,6 @@ bool can_be_taken(const ServedWorker& worker);
 
 /// The outcome in the sums of the header of `array`.
 StepOutcome outcome_of_sums(std::span<const float> array, bool all_workers);
-StepOutcome outcome_of_sums(const DeviceMemory& memory, DeviceSpan<float> array, bool all_workers);
 
 /// Notes what servers said with the answer to a push, where they do not wait for all workers.
 inline void count_staleness(Traffic& traffic, const StepOutcome& answer) {
@@ -79,8 +78,9 @@ struct PushAndPull {
   DeviceSpan<float> to{};
 };
 
-/// Pushes, pulls and waits, with the payloads of the embeddings. @returns the bytes that were sent
-std::int64_t push_pull(const ServedWorker& worker, const PushAndPull& what);
+/// Pushes, pulls and waits, with the payloads of the embeddings. @returns what the servers say in their
+/// header
+StepOutcome push_pull(const ServedWorker& worker, const PushAndPull& what);
 
 /// Whether a worker wants to stop, and all have agreed to stop after this step.
 bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo& info);
