@@ -38,6 +38,13 @@ class Norm {
 
   /// y may be x.
   void forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass);
+  /// Whether forward() in this pass is BatchNorm::forward.
+  bool finds_statistics(Pass pass) const { return pass == Pass::training && !fixed_ && exchange_ == nullptr; }
+  bool normalises_residual() const { return plan_->normalises_residual(); }
+  /// BatchNorm::forward_both, where finds_statistics() says so for both norms.
+  void forward_both(const Tensor& x, const Norm& of_residual, const Tensor& residual, Tensor& y) {
+    plan_->forward_both(input(x), of_residual.input(residual), y);
+  }
   /// As BatchNorm::backward, on the statistics of the last training pass.
   void backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
                 Tensor* dresidual);
@@ -54,6 +61,7 @@ class Norm {
   };
 
   std::int64_t workers() const { return exchange_ == nullptr ? 1 : exchange_->workers(); }
+  NormInput input(const Tensor& x) const { return {x, weights_, batch_, {step_, statistics_momentum}}; }
   /// The statistics of the last training pass.
   GivenStatistics used() const { return fixed_ ? running_ : GivenStatistics(batch_); }
   void backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
@@ -89,6 +97,11 @@ class BatchNormLayer : public Layer {
   /// Sets the residual that the next forward pass adds, with AfterNorm::add_relu: a tensor that stays until
   /// the pass is over.
   void add(const Tensor& residual) { residual_ = &residual; }
+  /// Where the device can do it in one pass, training passes leave the normalisation to `last`, whose
+  /// residual is the output of this layer, and do not write that. No other layer may read it.
+  void leave_to(BatchNormLayer& last) {
+    if (after_ == AfterNorm::nothing && last.norm_.normalises_residual()) last_ = &last;
+  }
 
   void bind(const Arenas& arenas) override { norm_.bind(arenas); }
   const Tensor& forward(const Tensor& x, const PassInfo& info) override;
@@ -98,12 +111,16 @@ class BatchNormLayer : public Layer {
   bool adds_gradients() const override { return after_ == AfterNorm::add_relu; }
 
  private:
+  bool leaves(const Tensor& x, Pass pass);
   void differentiate(const Tensor& x, Tensor& dy);
 
   ActivationMemory& memory_;
   AfterNorm after_;
   Norm norm_;
   const Tensor* residual_ = nullptr;
+  BatchNormLayer* last_ = nullptr;       ///< Of leave_to()
+  const Norm* residual_norm_ = nullptr;  ///< In this pass left to this layer; null: none
+  const Tensor* residual_x_ = nullptr;   ///< Its input
   Tensor y_;
   ActivationMemory::Gradient dx_;
 };

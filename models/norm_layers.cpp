@@ -118,9 +118,21 @@ BatchNormLayer::BatchNormLayer(const Building& network, std::string name, const 
   memory_.plan_gradient(spec.input, dx_);
 }
 
+/// Leaves the normalisation to last_ in this pass, or takes it back.
+bool BatchNormLayer::leaves(const Tensor& x, Pass pass) {
+  if (last_ == nullptr) return false;
+  const bool leaves = norm_.finds_statistics(pass) && last_->norm_.finds_statistics(pass);
+  last_->residual_norm_ = leaves ? &norm_ : nullptr;
+  last_->residual_x_ = &x;
+  return leaves;
+}
+
 const Tensor& BatchNormLayer::forward(const Tensor& x, const PassInfo& info) {
   const trace::Span span("batch norm forward");
-  if (output_shape().rank() == 4) {
+  if (leaves(x, info.pass)) return y_;
+  if (residual_norm_ != nullptr) {
+    norm_.forward_both(x, *residual_norm_, *residual_x_, y_);
+  } else if (output_shape().rank() == 4) {
     norm_.forward(x, residual_, y_, info.pass);
   } else {
     Tensor y = plain_view(y_, image_of(output_shape()));

@@ -86,6 +86,10 @@ ResidualLayer::ResidualLayer(const Building& network, std::string name, Parts pa
       memory_(network.memory),
       parts_(std::move(parts)) {
   memory_.plan_gradient(output_shape(), dsum_);
+  if (parts_.norm && !parts_.shortcut.empty()) {
+    auto* const norm = dynamic_cast<BatchNormLayer*>(parts_.shortcut.layers().back().get());
+    if (norm != nullptr) norm->leave_to(*parts_.norm);
+  }
   if (!parts_.norm) memory_.keep(output_shape(), y_);
 }
 

@@ -25,20 +25,23 @@ class BatchNormPlan : public BatchNorm {
     find_statistics(x, batch, running);
     normalise(x, residual, w, batch, y);
   }
+  bool normalises_residual() const override { return spec_.after == AfterNorm::add_relu; }
+  void forward_both(const NormInput& norm, const NormInput& of_residual, Tensor& y) override {
+    if (!normalises_residual()) return BatchNorm::forward_both(norm, of_residual, y);
+    check_normalise(spec_, norm.x, &of_residual.x, norm.w, norm.batch, y);
+    check_channels("the residual's scale and shift", spec_, of_residual.w);
+    check_channels("the residual's mean and variance", spec_, of_residual.batch);
+    find_statistics(of_residual.x, of_residual.batch, of_residual.running);
+    find_statistics(norm.x, norm.batch, norm.running);
+    map_normalise<true>(norm.x, &of_residual.x, norm_channels(norm.w, norm.batch),
+                        norm_channels(of_residual.w, of_residual.batch), y);
+  }
   void statistics(const Tensor& x, Statistics batch) override { find_statistics(x, batch, {}); }
 
   void normalise(const Tensor& x, const Tensor* residual, ScaleShift w, GivenStatistics s,
                  Tensor& y) override {
     check_normalise(spec_, x, residual, w, s, y);
-    with_width<full_pack<T>>(channels(), [&]<int V>(Width<V>) {
-      map_tiles(scope_.space, "normalise", rows(), channels() / V,
-                Normalise<T, V>{image("x", x),
-                                image("the residual", residual),
-                                norm_channels(w, s),
-                                spec_.after != AfterNorm::nothing,
-                                {image("y", y), positive()}},
-                RowOrder::backwards);
-    });
+    map_normalise<false>(x, residual, norm_channels(w, s), {}, y);
   }
 
   void backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s, const Tensor& dy,
@@ -80,6 +83,21 @@ class BatchNormPlan : public BatchNorm {
     const Tensor* more_dy;
     Tensor* dresidual;
   };
+
+  template <bool both>
+  void map_normalise(const Tensor& x, const Tensor* residual, const NormChannels& of,
+                     const NormChannels& of_residual, Tensor& y) {
+    with_width<full_pack<T>>(channels(), [&]<int V>(Width<V>) {
+      map_tiles(scope_.space, "normalise", rows(), channels() / V,
+                Normalise<T, V, both>{image("x", x),
+                                      image("the residual", residual),
+                                      of,
+                                      of_residual,
+                                      spec_.after != AfterNorm::nothing,
+                                      {image("y", y), positive()}},
+                RowOrder::backwards);
+    });
+  }
 
   /// The running statistics are updated by the kernel that joins the sums, without a launch of their own.
   void find_statistics(const Tensor& x, Statistics batch, const RunningStatistics& running) {

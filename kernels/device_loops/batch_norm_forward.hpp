@@ -126,12 +126,14 @@ struct Normalised {
   friend bool operator==(const Normalised&, const Normalised&) = default;
 };
 
-/// y = fma(x − mean, factor, shift) (+ residual), cut at zero with `relu`.
-template <class T, int V>
+/// y = fma(x − mean, factor, shift) (+ residual), cut at zero with `relu`. With `both` the residual is
+/// normalised and rounded first.
+template <class T, int V, bool both = false>
 struct Normalise {
   const T* x = nullptr;
   const T* residual = nullptr;  ///< Or null.
   NormChannels of;
+  NormChannels of_residual;  ///< With `both`.
   bool relu = false;
   Normalised<T> to;
 
@@ -142,7 +144,9 @@ struct Normalise {
     const std::int64_t channels = std::int64_t{tiles.packs} * V;
     const std::int64_t column = std::int64_t{at.pack} * V;
     const NormConstants<V> constants = of.constants<V>(at.pack);
-    walk<4>(
+    [[maybe_unused]] NormConstants<V> residual_constants;
+    if constexpr (both) residual_constants = of_residual.constants<V>(at.pack);
+    walk<both ? 3 : 4>(  // Registers are for twice as many constants.
         tiles, at,
         [&](std::int64_t row) {
           Row read;
@@ -154,7 +158,10 @@ struct Normalise {
           Floats<V> values = floats(read.x);
           for (int v = 0; v < V; ++v) values[v] = constants.value(v, values[v]);
           if (residual != nullptr) {
-            const Floats<V> more = floats(read.residual);
+            Floats<V> more = floats(read.residual);
+            if constexpr (both) {
+              for (int v = 0; v < V; ++v) more[v] = T::of(residual_constants.value(v, more[v])).value();
+            }
             for (int v = 0; v < V; ++v) values[v] += more[v];
           }
           if (relu) {

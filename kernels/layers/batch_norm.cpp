@@ -5,6 +5,10 @@
 
 namespace flotilla {
 
+void BatchNorm::forward_both(const NormInput&, const NormInput&, Tensor&) {
+  throw InternalError("this norm takes a residual that is normalised already");
+}
+
 RunningRates running_rates(float momentum, std::int64_t count) {
   require(count > 1, "the unbiased variance needs two values per channel, got ", count);
   const float rate = 1.0F - momentum;

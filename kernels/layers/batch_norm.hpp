@@ -42,6 +42,14 @@ struct RunningStatistics {
   friend bool operator==(const RunningStatistics&, const RunningStatistics&) = default;
 };
 
+/// What forward() takes of a norm, its y left out.
+struct NormInput {
+  const Tensor& x;
+  ScaleShift w;
+  Statistics batch;
+  RunningStatistics running;
+};
+
 /// Batch normalisation. Training: forward, backward; inference: normalise with running statistics. Both exist
 /// in two halves as well, for callers that combine statistics and sums over workers in between. With add_relu
 /// a plan may keep which values of y are above zero: a backward pass is for the y that was written last.
@@ -52,6 +60,11 @@ class BatchNorm {
   /// be x or the residual.
   virtual void forward(const Tensor& x, const Tensor* residual, ScaleShift w, Statistics batch,
                        const RunningStatistics& running, Tensor& y) = 0;
+  /// Whether there is a forward_both().
+  virtual bool normalises_residual() const { return false; }
+  /// forward() with add_relu, where the residual is what forward() of another norm without AfterNorm, of this
+  /// shape and epsilon, makes of its input: the bits are the same, but that is not written.
+  virtual void forward_both(const NormInput& norm, const NormInput& of_residual, Tensor& y);
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
   virtual void statistics(const Tensor& x, Statistics batch) = 0;
   /// `residual` only, and always, with add_relu. y may be x or the residual.

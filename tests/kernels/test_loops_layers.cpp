@@ -7,7 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/float_values.hpp"
-#include "tests/kernels/image_values.hpp"
+#include "tests/kernels/image_layer_runs.hpp"
 #include "tests/kernels/loops_device.hpp"
 
 // What only the layers of a GPU promise: test_loops runs the tests of all devices besides.
@@ -64,6 +64,59 @@ TEST(LoopsBatchNorm, UpdatesTheRunningStatistics) {
 
     EXPECT_EQ(read(*device, running_mean), means) << channels;
     EXPECT_EQ(read(*device, running_variance), variances) << channels;
+  }
+}
+
+TEST(LoopsBatchNorm, NormalisesTheResidualInThePassOfTheSum) {
+  for (const Precision precision : test::all_precisions) {
+    const auto device = test::loops_device(precision);
+    for (const Shape& shape : {Shape{2, 3, 5, 4}, Shape{3, 24, 7, 7}, Shape{2, 64, 16, 16}}) {
+      const std::int64_t channels = shape[1];
+      const auto other = device->layers().batch_norm({.input = shape});
+      const Tensor x = test::image_of(*device, shape, values(shape.size(), 1));
+      const Tensor residual_x = test::image_of(*device, shape, values(shape.size(), 2, 3.0));
+      const Tensor dy = test::image_of(*device, shape, values(shape.size(), 3));
+      test::ChannelValues w(*device, channels, 5, 1.5F);
+      test::ChannelValues residual_w(*device, channels, 7, 0.5F);
+      const auto run = [&](bool both) {
+        const auto norm = device->layers().batch_norm({.input = shape, .after = AfterNorm::add_relu});
+        EXPECT_TRUE(norm->normalises_residual());
+        const auto made = [&](std::uint64_t stream) {
+          return test::ChannelValues(*device, channels, stream, 1.0F);
+        };
+        test::ChannelValues batch = made(11), residual_batch = made(11);
+        test::ChannelValues running = made(13), residual_running = made(15), gradients = made(11);
+        Tensor residual = test::stale_image(*device, shape);
+        Tensor y = test::stale_image(*device, shape);
+        Tensor dx = test::stale_image(*device, shape);
+        Tensor dresidual = test::stale_image(*device, shape);
+        const RunningStatistics kept{running.span(), 0.9F};
+        const RunningStatistics residual_kept{residual_running.span(), 0.9F};
+        if (both) {
+          norm->forward_both({x, w.span(), batch.span(), kept},
+                             {residual_x, residual_w.span(), residual_batch.span(), residual_kept}, y);
+        } else {
+          other->forward(residual_x, nullptr, residual_w.span(), residual_batch.span(), residual_kept,
+                         residual);
+          norm->forward(x, &residual, w.span(), batch.span(), kept, y);
+        }
+        norm->backward(x, y, w.span(), batch.span(), dy, nullptr, gradients.span(), dx, &dresidual);
+        return std::vector{read_image(*device, y),
+                           read_image(*device, dx),
+                           read_image(*device, dresidual),
+                           read(*device, batch.first),
+                           read(*device, batch.second),
+                           read(*device, residual_batch.first),
+                           read(*device, residual_batch.second),
+                           read(*device, running.first),
+                           read(*device, running.second),
+                           read(*device, residual_running.first),
+                           read(*device, residual_running.second)};
+      };
+
+      EXPECT_EQ(run(true), run(false)) << shape.text() << ", " << name(precision);
+      EXPECT_FALSE(other->normalises_residual());
+    }
   }
 }
 
