@@ -162,7 +162,10 @@ void abort_job(int exit_code) {
   MPI_Finalized(&finalised);
   if (initialised != 0 && finalised == 0) {
     let_launcher_read();
-    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    // A single rank leaves without MPI_Abort, which prints a banner about the end of other ranks.
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 1) MPI_Abort(MPI_COMM_WORLD, exit_code);
   }
   _exit(exit_code);
 }

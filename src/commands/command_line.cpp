@@ -30,15 +30,6 @@ void check_is_text(const std::string& argument) {
           "another path"));
 }
 
-constexpr std::size_t most_keys_told = 3;
-
-/// What may stand behind "=": "cpu|cuda|reference", or "VALUE".
-std::string values_of(const config::Key& key) {
-  std::string words;
-  for (const std::string& word : key.rule.choices) words += (words.empty() ? "" : "|") + word;
-  return words.empty() ? "VALUE" : words;
-}
-
 bool fits(const config::Key& key, const std::string& text) {
   const auto value = config::value_from_text(text, config::default_of(key));
   return !text.empty() && value && !config::broken_rule(key, *value);
@@ -144,9 +135,8 @@ class Parser {
       value = *next;
     std::string remedy;
     const std::vector<const config::Key*> keys = config::keys_called(option);
-    for (const config::Key* key : std::span(keys).first(std::min(keys.size(), most_keys_told)))
-      remedy += cat(remedy.empty() ? "write " : " or ", key->path, "=",
-                    fits(*key, value) ? value : values_of(*key));
+    for (const config::Key* key : std::span(keys).first(std::min<std::size_t>(keys.size(), 3)))
+      remedy += cat(remedy.empty() ? "write " : " or ", key->path, "=", fits(*key, value) ? value : "VALUE");
     std::vector<std::string> options;
     for (const CLI::Option* known : used().get_options()) options.push_back(known->get_name());
     if (const std::string meant = config::nearest_word(option, options); remedy.empty() && !meant.empty())

@@ -22,6 +22,7 @@
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/stop_request.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/train/run_data.hpp"
 
@@ -32,6 +33,7 @@ namespace {
 struct CompareArguments {
   std::string plan;                    ///< TOML (src/compare/plan.hpp)
   std::vector<std::string> overrides;  ///< For all of its runs
+  Verbosity verbosity = Verbosity::normal;
 };
 
 /// A plan that all ranks have read and checked, with what became of its trainings.
@@ -246,6 +248,7 @@ void write_results(const Prepared& prepared, const CompareArguments& arguments) 
 /// those that have ended before, and writes the table. Returns the exit code. Throws only exceptions that
 /// every rank throws.
 int compare(const CompareArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  Console::of_process().set_verbosity(arguments.verbosity);
   // 1. All mistakes of the plan and its runs, before anything is trained.
   Prepared prepared = prepare(arguments, world);
   prepared.progress = find_progress(prepared, world);
@@ -275,7 +278,8 @@ Subcommand compare_command() {
       .name = "compare",
       .help = "Train a deck in several ways, and compare them",
       .add_options =
-          [](CLI::App& command, CompareArguments& /*arguments*/, Positionals& positionals) {
+          [](CLI::App& command, CompareArguments& arguments, Positionals& positionals) {
+            add_verbosity(command, arguments.verbosity);
             positionals.add_file(command, "PLAN",
                                  "TOML file: a deck and what each run sets in it (docs/compare.md)");
             positionals.add_overrides(command);

@@ -24,10 +24,10 @@ constexpr std::size_t most_rows_shown = 16;
 void introduce_gpus(const RunParts& run, Reporter& reporter) {
   const mpi::GpuBinding& gpus = run.machine.gpus;
   if (gpus.ranks.empty()) return;
-  reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)));
+  reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)), Message::plan);
   for (const std::string& line : mpi::gpu_table(run.machine.places, gpus)) {
     if (gpus.ranks.size() <= most_rows_shown) {
-      reporter.say(line);
+      reporter.say(line, Message::detail);
     } else if (run.machine.workers.is_root()) {
       reporter.log(line);
     }
@@ -37,15 +37,16 @@ void introduce_gpus(const RunParts& run, Reporter& reporter) {
 /// Reports the hosts, ranks and devices of the run.
 void introduce_hosts(const StartUp& start, const RunParts& run, Reporter& reporter) {
   const std::vector<std::string> lines = mpi::describe_hosts(start.places);
-  reporter.say(cat("ranks        ", lines.front()));
-  for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line]);
+  reporter.say(cat("ranks        ", lines.front()), Message::plan);
+  for (std::size_t line = 1; line < lines.size(); ++line) reporter.say(lines[line], Message::detail);
   reporter.log(describe(run.machine.own_place()));
-  if (start.network) reporter.say(cat("network      ", describe(*start.network)));
-  reporter.say(cat("device       ", run.machine.device->info().description));
+  if (start.network) reporter.say(cat("network      ", describe(*start.network)), Message::detail);
+  reporter.say(cat("device       ", run.machine.device->info().description), Message::detail);
   if (run.config.device.precision == DevicePrecision::automatic)
     reporter.say(cat("precision    ", name(run.machine.precision),
                      ", which device.precision = \"auto\" takes on processors ",
-                     is_half(run.machine.precision) ? "with" : "without", " AMX (AMD's: AVX512_BF16)"));
+                     is_half(run.machine.precision) ? "with" : "without", " AMX (AMD's: AVX512_BF16)"),
+                 Message::detail);
   introduce_gpus(run, reporter);
 }
 
@@ -54,39 +55,46 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   if (!start.values.nothing_left.empty())
     reporter.say(nothing_left_line(start.resumed->path, start.values.nothing_left,
                                    start.values.continuation.differences));
-  reporter.say(version_line());
+  reporter.say(version_line(), Message::detail);
   reporter.say(cat("deck         ", start.deck_path,
-                   start.keeps_deck ? ", which stays as it is: checkpoints hold the resolved one" : ""));
-  reporter.say(cat("output       ", config.run.output));
+                   start.keeps_deck ? ", which stays as it is: checkpoints hold the resolved one" : ""),
+               Message::detail);
+  reporter.say(cat("output       ", config.run.output), Message::plan);
   introduce_hosts(start.machines, run, reporter);
-  if (run.model.loss_scale.enabled()) reporter.say(cat("loss scale   ", run.model.loss_scale.text()));
-  reporter.say(cat("training     ", run.data.training->description()));
-  if (run.data.validation) reporter.say(cat("validation   ", run.data.validation->description()));
+  if (run.model.loss_scale.enabled())
+    reporter.say(cat("loss scale   ", run.model.loss_scale.text()), Message::detail);
+  reporter.say(cat("training     ", run.data.training->description()), Message::plan);
+  if (run.data.validation)
+    reporter.say(cat("validation   ", run.data.validation->description()), Message::plan);
   reporter.say(cat("model        ", config.model.kind == "layers" ? cat(config.model.layers.size(), " ") : "",
                    config.model.kind, config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
                    run.model.network->layout().values(), " parameters",
                    config.model.has_classes() ? ""
                                               : cat(", ", config.model.loss, " of ", config.model.outputs,
-                                                    config.model.outputs == 1 ? " output" : " outputs")));
+                                                    config.model.outputs == 1 ? " output" : " outputs")),
+               Message::plan);
   if (const ActivationMemory& memory = run.model.network->memory(); memory.recomputes())
     reporter.say(
         fmt::format("recompute    saves {:.1f} MiB of activations per rank",
-                    static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)));
+                    static_cast<double>(memory.recomputation_saves()) * sizeof(float) / (1024.0 * 1024.0)),
+        Message::detail);
   reporter.say(
       cat("batch        ", run.data.sharding.global_batch(), " = ",
           mpi::counted(run.data.sharding.workers, "worker"), " × ", run.data.sharding.batch,
           run.data.sharding.micro_steps > 1 ? cat(" × ", run.data.sharding.micro_steps, " micro-steps") : "",
-          ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"));
+          ", ", run.data.sharding.steps_per_epoch(), " steps per epoch"),
+      Message::plan);
   if (const auto& names = run.data.class_names; !names.empty())
     reporter.say(cat("classes      ", names.front(), names.size() > 1 ? cat(" … ", names.back()) : "",
-                     text_of_class_names(names).empty() ? ": too many names for checkpoints to keep" : ""));
+                     text_of_class_names(names).empty() ? ": too many names for checkpoints to keep" : ""),
+                 Message::detail);
   const Network& network = *run.model.network;
   for (const std::string& line :
        describe_patterns(run.config, network.layout(), network.statistics().layout()))
     reporter.say(line);
-  for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line);
+  for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line, Message::detail);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
-    reporter.say(cat("straggler    emulated: ", straggler));
+    reporter.say(cat("straggler    emulated: ", straggler), Message::detail);
   if (start.resumed != nullptr) reporter.say(resumed_line(*start.resumed));
 }
 

@@ -108,9 +108,10 @@ std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedChec
 void leave_servers(RunParts& run, Reporter& reporter) {
   if (run.sync.embeddings)
     for (const std::string& line : run.sync.embeddings->report(run.machine.workers))
-      reporter.say(cat("workers      ", line));
+      reporter.say(cat("workers      ", line), Message::detail);
   if (run.machine.servers != nullptr)
-    for (const std::string& line : run.machine.servers->leave()) reporter.say(cat("servers      ", line));
+    for (const std::string& line : run.machine.servers->leave())
+      reporter.say(cat("servers      ", line), Message::detail);
 }
 
 /// A run that was stopped has its checkpoint: it ends with exit_stopped, so that it is submitted again, even
@@ -250,12 +251,23 @@ Trained train(const Training& training, const mpi::Communicator& world, FailureH
 }
 
 int train(const TrainArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
+  Console::of_process().set_verbosity(arguments.verbosity);
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   if (!arguments.check) return train({.deck_path = arguments.deck, .deck = deck}, world, failure).exit_code;
   JobWatchdog job(deck, world, failure);
   JobRoles roles(deck.config, world, failure, job.watchdog());
   if (roles.is_server()) return roles.serve();
   return check(deck, roles.workers(), roles.servers(), failure, job.watchdog());
+}
+
+void add_verbosity(CLI::App& command, Verbosity& verbosity) {
+  CLI::Option* const verbose = command.add_flag_callback(
+      "--verbose", [&verbosity] { verbosity = Verbosity::verbose; }, "Show all lines of the run's log");
+  command
+      .add_flag_callback(
+          "--quiet", [&verbosity] { verbosity = Verbosity::quiet; },
+          "Show the result, warnings and errors only")
+      ->excludes(verbose);
 }
 
 Subcommand train_command() {
@@ -267,6 +279,7 @@ Subcommand train_command() {
             positionals.add_file(command, "DECK",
                                  "TOML file of the run; inputs/reference.toml explains every key", true);
             positionals.add_overrides(command);
+            add_verbosity(command, arguments.verbosity);
             command.add_flag(
                 "--check", arguments.check,
                 "Construct everything, print the resolved deck, the memory it takes and the steps per "

@@ -7,14 +7,23 @@
 #include "mpi/core/communicator.hpp"
 #include "src/config/deck.hpp"
 #include "src/job/failure.hpp"
+#include "src/observe/reporter.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace flotilla {
 
 struct TrainArguments {
   std::string deck;
   std::vector<std::string> overrides;
+  Verbosity verbosity = Verbosity::normal;
   bool check = false;  ///< Construct everything, run two steps in memory, print the plan, write nothing
 };
+
+/// Adds --verbose and --quiet, of commands that train.
+void add_verbosity(CLI::App& command, Verbosity& verbosity);
 
 /// One training of a deck that all ranks have checked.
 struct Training {

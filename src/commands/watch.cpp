@@ -145,7 +145,14 @@ RunNews RunWatch::look(int columns, double now_s) {
     });
   }
   for (const ReadReport& read : reports)
-    news.lines.push_back(std::visit([](const auto& report) { return console_line(report); }, read.report));
+    news.lines.push_back(std::visit(
+        [this](const auto& report) {
+          if constexpr (requires { short_line(*run_, report); })
+            return short_line(run_.value_or(StartReport()), report);
+          else
+            return console_line(report);
+        },
+        read.report));
   const std::optional<Failure> failure = read_failure(folder_, start_s_);
   if (failure || end_) {
     // A process that holds the folder is about to leave it, or starts the next attempt.

@@ -18,8 +18,7 @@ namespace {
 constexpr std::size_t most_found = 5;
 constexpr std::size_t page_width = 100;
 constexpr std::size_t longest_sentence = 220;
-constexpr double least_share =
-    0.03;  ///< What has less to do with the words than this share of the best is left out
+constexpr double least_share = 0.03;  ///< Of the best's points, for a key that is shown
 
 /// Words of a question that say nothing about a key.
 constexpr std::string_view empty_words[] = {"a",  "and", "do",  "for", "how", "i",   "in",   "is",
@@ -58,11 +57,10 @@ Words joined_names(std::string_view names) {
 /// What is searched of a key.
 struct Entry {
   const Key* key;
-  Words other_names;  ///< Each without separators
-  Words words_of_other_names;
+  Words other_names;           ///< Each without separators
+  Words words_of_other_names;  ///< Other names and allowed values, word by word
   Words name;
   Words table;
-  Words values;
   Words help;
 };
 
@@ -76,9 +74,8 @@ Entry entry_of(const Key& key) {
               .words_of_other_names = {},
               .name = words_of_text(key.name()),
               .table = words_of_text(key.table()),
-              .values = {},
               .help = words_of_text(key.help)};
-  for (const std::string& choice : key.rule.choices) append(entry.values, choice);
+  for (const std::string& choice : key.rule.choices) append(entry.words_of_other_names, choice);
   for (const Topic& topic : topics())
     for (const TopicKey& listed : topic.keys) {
       if (listed.path != key.path) continue;
@@ -93,12 +90,11 @@ double agreement(const std::string& asked, const Words& words) {
   double best = 0.0;
   for (const std::string& word : words) {
     if (word == asked) return 1.0;
-    // An abbreviation of the word, or another form of it.
-    const bool shortened = asked.size() >= 3 && word.starts_with(asked);
-    const bool longer = word.size() >= 4 && asked.starts_with(word) && 3 * word.size() >= 2 * asked.size();
-    if (shortened)
-      best = std::max(best, static_cast<double>(asked.size()) / static_cast<double>(word.size()));
-    if (longer) best = std::max(best, static_cast<double>(word.size()) / static_cast<double>(asked.size()));
+    const auto [shorter, longer] = std::minmax(asked.size(), word.size());
+    const bool is_abbreviation = shorter >= 3 && word.starts_with(asked);
+    const bool is_another_form = shorter >= 4 && 3 * shorter >= 2 * longer && asked.starts_with(word);
+    if (is_abbreviation || is_another_form)
+      best = std::max(best, static_cast<double>(shorter) / static_cast<double>(longer));
   }
   return best * best;
 }
@@ -110,9 +106,9 @@ double score(const Entry& entry, const Words& asked) {
   double matched = 0.0;
   for (const std::string& word : asked) {
     whole += word;
-    const double best = std::max({8.0 * agreement(word, entry.name), 7.0 * agreement(word, entry.values),
-                                  6.0 * agreement(word, entry.words_of_other_names),
-                                  4.0 * agreement(word, entry.table), 2.0 * agreement(word, entry.help)});
+    const double best =
+        std::max({8.0 * agreement(word, entry.name), 7.0 * agreement(word, entry.words_of_other_names),
+                  4.0 * agreement(word, entry.table), 2.0 * agreement(word, entry.help)});
     sum += best;
     matched += best > 0.0 ? 1.0 : 0.0;
   }
@@ -144,14 +140,8 @@ std::string sentence_of(const Key& key) {
   std::string text = key.help;
   for (std::size_t end = text.find(". "); end != text.npos; end = text.find(". ", end + 1))
     if (std::islower(static_cast<unsigned char>(text[end + 2])) == 0) text.resize(end);
-  if (text.size() > longest_sentence)
-    text = text.substr(0, text.find_last_of(";,", longest_sentence)) + " …";
-  else
-    text += ".";
-  if (key.rule.choices.empty()) return text;
-  std::string choices = rule_text(key.rule);
-  choices.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(choices.front())));
-  return cat(text, " ", choices, ".");
+  if (text.size() > longest_sentence) text = text.substr(0, text.find_last_of(";,", longest_sentence)) + " …";
+  return cat(text, key.rule.choices.empty() ? "" : ": " + rule_text(key.rule), ".");
 }
 
 std::string headline(const Key& key) {
@@ -161,20 +151,15 @@ std::string headline(const Key& key) {
   return cat(key.path, " = ", toml_text(default_of(key)));
 }
 
-/// The word that is most like one of the question; empty: there is none.
+/// A word of keys that one of the question is likely a slip of; empty: there is none.
 std::string similar_word(const Words& asked, const std::vector<Entry>& entries) {
-  std::string best;
-  std::size_t least = 3;
+  Words known;
+  for (const Entry& entry : entries)
+    for (const Words* words : {&entry.name, &entry.table, &entry.words_of_other_names})
+      known.insert(known.end(), words->begin(), words->end());
   for (const std::string& word : asked)
-    for (const Entry& entry : entries)
-      for (const Words* words : {&entry.name, &entry.table, &entry.words_of_other_names, &entry.values})
-        for (const std::string& known : *words) {
-          const std::size_t distance = edit_distance(word, known, 2);
-          if (distance >= least || distance > word.size() / 2) continue;
-          least = distance;
-          best = known;
-        }
-  return best;
+    if (std::string meant = nearest_word(word, known); !meant.empty()) return meant;
+  return {};
 }
 
 /// Those that topics list first, in their order.

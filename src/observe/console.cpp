@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <utility>
 
 #include "src/files/file.hpp"
@@ -19,7 +20,7 @@ namespace flotilla {
 namespace {
 
 /// With fewer classes the label is among the five highest logits for most samples.
-constexpr std::int64_t least_classes_for_top5 = 10;
+constexpr std::int64_t least_classes_for_top5 = 11;
 
 bool shows_top5(std::int64_t classes) {
   return classes == 0 || classes >= least_classes_for_top5;
@@ -34,15 +35,17 @@ void add_figure(std::string& line, const Metric& metric, double value) {
   }
 }
 
-/// The figures but the loss; of a model of clicks only those of clicks, which tell more than its accuracies.
-void add_figures(std::string& line, const ValidationReport& report) {
+/// Calls `use` with the figures but the loss; of a model of clicks only with those of clicks, which tell more
+/// than its accuracies.
+template <class Use>
+void for_each_figure(const ValidationReport& report, const Use& use) {
   const bool clicks = compared_metric(report.figures).of == MetricOf::clicks;
   for (const Metric& metric : metrics()) {
     const auto found = report.figures.find(metric.key);
     if (found == report.figures.end() || metric.of == MetricOf::all) continue;
     if (clicks && metric.of != MetricOf::clicks) continue;
     if (metric.key == "accuracy_top5" && !shows_top5(report.classes)) continue;
-    add_figure(line, metric, found->second);
+    use(metric, found->second);
   }
 }
 
@@ -55,6 +58,64 @@ void add_averages(std::string& line, const ValidationReport& report) {
       else
         add_figure(line, metric, found->second);
     }
+}
+
+/// Who sees a kind of message, and how.
+struct MessageKind {
+  Verbosity from;              ///< Shown by this and all that show more
+  const char* colour;          ///< On a terminal; empty: none
+  std::size_t most_letters{};  ///< Unless all is shown; 0: any number
+};
+
+/// In the order of Message.
+constexpr MessageKind message_kinds[] = {
+    {Verbosity::quiet, "\033[1m"},        // result
+    {Verbosity::normal, ""},              // progress
+    {Verbosity::normal, ""},              // note
+    {Verbosity::normal, "\033[2m", 100},  // plan
+    {Verbosity::normal, "\033[33m"},      // advice
+    {Verbosity::verbose, ""},             // detail
+};
+
+const MessageKind& kind_of(Message message) {
+  return message_kinds[static_cast<std::size_t>(message)];
+}
+
+/// The text's first letters (of UTF-8), the last one "…" where it has more.
+std::string cut(const std::string& text, std::size_t most_letters) {
+  std::size_t letters = 0;
+  std::size_t last = 0;  // Begin of the last letter that may stay
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if ((static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) continue;
+    if (++letters == most_letters) last = at;
+    if (letters > most_letters) return text.substr(0, last) + "…";
+  }
+  return text;
+}
+
+bool wants_colours() {
+  const char* const refused = std::getenv("NO_COLOR");
+  return refused == nullptr || *refused == '\0';
+}
+
+/// With as many digits as a person compares.
+std::string figure_text(double value) {
+  return std::abs(value) >= 1000.0 && std::abs(value) < 1e9 ? fmt::format("{:.0f}", value)
+                                                            : fmt::format("{:.4g}", value);
+}
+
+std::string figure_text(const Metric& metric, double value) {
+  return fmt::format("{} {}", metric.name_on_console(),
+                     metric.unit == "fraction" ? fmt::format("{:.2f} %", 100.0 * value) : figure_text(value));
+}
+
+/// "epoch 3 of 10"; without an end that is known, "epoch 3". @param epoch from 0 @param batch in it
+std::string epoch_text(const StartReport& run, std::int64_t step, std::int64_t epoch, std::int64_t batch) {
+  if (run.steps == 0 || run.steps_per_epoch == 0) return fmt::format("epoch {}", epoch + 1);
+  const std::int64_t left_of_epoch = std::max<std::int64_t>(run.steps_per_epoch - batch, 0);
+  const std::int64_t behind_it = std::max<std::int64_t>(run.steps - step - left_of_epoch, 0);
+  return fmt::format("epoch {} of {}", epoch + 1,
+                     epoch + 1 + (behind_it + run.steps_per_epoch - 1) / run.steps_per_epoch);
 }
 
 constexpr const char* erase_line = "\r\033[K";
@@ -96,7 +157,7 @@ std::string console_line(const ValidationReport& report) {
   const auto loss = report.figures.find("loss");
   std::string line = fmt::format("[Epoch {}, validation] loss: {:.5f}", report.epoch,
                                  loss == report.figures.end() ? 0.0 : loss->second);
-  add_figures(line, report);
+  for_each_figure(report, [&](const Metric& metric, double value) { add_figure(line, metric, value); });
   add_averages(line, report);
   line += fmt::format(", {} samples", report.samples);
   if (report.epoch_s) line += ", epoch: " + duration_text(*report.epoch_s);
@@ -107,6 +168,44 @@ std::string console_line(const ValidationReport& report) {
                         *report.best_epoch);
   }
   return line;
+}
+
+std::string short_line(const StartReport& run, const StepReport& report) {
+  std::string line = epoch_text(run, report.step, report.epoch, report.batch);
+  line += run.steps > 0 ? fmt::format(", step {}/{}", report.step, run.steps)
+                        : fmt::format(", step {}", report.step);
+  line += ", loss " + figure_text(report.loss_mean.value_or(report.loss));
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    if (value) line += ", " + figure_text(*find_metric(key), *value);
+  };
+  add("auc", report.auc);
+  if (!report.auc) add("accuracy_top1", report.accuracy_top1);
+  if (!report.auc && shows_top5(report.classes)) add("accuracy_top5", report.accuracy_top5);
+  if (report.skipped_steps && *report.skipped_steps > 0)
+    line += fmt::format(", {} skipped", *report.skipped_steps);
+  return line + fmt::format(", {} samples/s, lr {}", figure_text(report.samples_per_s),
+                            figure_text(report.learning_rate));
+}
+
+std::string short_line(const StartReport& run, const ValidationReport& report) {
+  const auto loss = report.figures.find("loss");
+  std::string line =
+      fmt::format("{}, validation: loss {}", epoch_text(run, report.step, report.epoch, run.steps_per_epoch),
+                  figure_text(loss == report.figures.end() ? 0.0 : loss->second));
+  for_each_figure(report, [&](const Metric& metric, double value) {
+    if (metric.shown != Shown::no) line += ", " + figure_text(metric, value);
+  });
+  for (const auto& [key, value] : report.averages)
+    if (const Metric* metric = find_metric(key); metric != nullptr && metric->shown_averaged)
+      line += ", averaged " + figure_text(*metric, value);
+  if (report.epoch_s) line += ", " + duration_text(*report.epoch_s);
+  if (!report.best || !report.best_of || !report.best_epoch) return line;
+  const Metric* metric = find_metric(*report.best_of);
+  if (*report.best_epoch == report.epoch) return line + ", the best so far";
+  return line +
+         fmt::format(", best {} in epoch {}",
+                     metric == nullptr ? figure_text(*report.best) : figure_text(*metric, *report.best),
+                     *report.best_epoch + 1);
 }
 
 std::string console_line(const CheckpointReport& report) {
@@ -156,9 +255,13 @@ Console& Console::of_process() {
   return console;
 }
 
-void Console::line(const std::string& text) {
+void Console::line(const std::string& text, Message message) {
+  const MessageKind& kind = kind_of(message);
+  if (verbosity_ < kind.from) return;
+  const bool cuts = kind.most_letters > 0 && verbosity_ < Verbosity::verbose;
   const std::lock_guard lock(mutex_);
-  const std::string shown = without_controls(text);
+  std::string shown = without_controls(cuts ? cut(text, kind.most_letters) : text);
+  if (columns_ > 0 && *kind.colour != '\0' && wants_colours()) shown = kind.colour + shown + "\033[0m";
   const std::string out = bar_.empty() ? shown + '\n' : erase_line + shown + '\n' + bar_;
   write_fully(STDOUT_FILENO, out);
 }
@@ -227,7 +330,7 @@ std::string with_bar(double share, const std::vector<Field>& fields, int columns
 /// The line of a run that a time limit ends: neither its number of steps nor the rest of them is known.
 std::string line_without_end(const LiveStep& now, int columns) {
   std::vector<Field> fields{
-      {1, fmt::format("epoch {}", now.epoch)},
+      {1, fmt::format("epoch {}", now.epoch + 1)},
       {0, fmt::format("step {}", now.step)},
       {0, fmt::format("loss {:.5f}", now.loss)},
       {2, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
@@ -247,17 +350,12 @@ std::string live_line(const StartReport& run, const LiveStep& now, int columns) 
   if (run.steps == 0) return line_without_end(now, columns);
   const auto left = static_cast<double>(std::max<std::int64_t>(run.steps - now.step, 0));
   const std::int64_t left_of_epoch = std::max<std::int64_t>(run.steps_per_epoch - now.batch, 0);
-  const double epochs_to_come =
-      run.steps_per_epoch > 0
-          ? std::ceil((left - static_cast<double>(left_of_epoch)) / static_cast<double>(run.steps_per_epoch))
-          : 0.0;
-  const std::int64_t epochs = now.epoch + 1 + static_cast<std::int64_t>(std::max(epochs_to_come, 0.0));
   std::vector<Field> fields{
-      {3, fmt::format("epoch {} of {}", now.epoch, epochs)},
+      {3, epoch_text(run, now.step, now.epoch, now.batch)},
       {1, fmt::format("step {}/{}", now.step, run.steps)},
       {2, fmt::format("loss {:.5f}", now.loss)},
       {4, fmt::format("{:.{}f} samples/s", now.samples_per_s, now.samples_per_s < 100.0 ? 2 : 0)}};
-  if (epochs > now.epoch + 1)
+  if (left > static_cast<double>(left_of_epoch))
     fields.push_back(
         {6, fmt::format("epoch {} left", duration_text(static_cast<double>(left_of_epoch) * now.step_s))});
   fields.push_back(

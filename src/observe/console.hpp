@@ -12,8 +12,8 @@
 
 namespace flotilla {
 
-/// A line of the console about a report, without line feed, in the form of Fleet's examples (docs/fleet.md,
-/// "Images").
+/// A line of the log about a report, without line feed, in the form of Fleet's examples (docs/fleet.md,
+/// "Images"); the console's with --verbose.
 std::string console_line(const StartReport& report);
 /// "[Epoch 0, batch 100] loss: 0.41235, acc1: 0.87500, acc5: 0.99219, 84120 samples/s, mean loss: 0.52341,
 /// lr: 0.001"
@@ -21,6 +21,11 @@ std::string console_line(const StepReport& report);
 std::string console_line(const ValidationReport& report);
 std::string console_line(const CheckpointReport& report);
 std::string console_line(const EndReport& report);
+
+/// The console's line about a report: "epoch 2 of 3, step 100/237, loss 0.5097, acc1 92.97 %, 70782
+/// samples/s, lr 0.001". Epochs count from 1. @param run the training's start
+std::string short_line(const StartReport& run, const StepReport& report);
+std::string short_line(const StartReport& run, const ValidationReport& report);
 
 /// "12.3 MB" (powers of 1000), "45 s", "1 h 03 min".
 std::string bytes_text(std::int64_t bytes);
@@ -43,15 +48,20 @@ class Console {
 
   /// The console of this process, which has no bar until use_terminal().
   static Console& of_process();
-  /// Shows a bar if stdout is a terminal. For the one process of a job that speaks for all.
-  void use_terminal() { columns_ = terminal_columns(); }
+  void set_verbosity(Verbosity verbosity) { verbosity_ = verbosity; }
+  Verbosity verbosity() const { return verbosity_; }
+  /// Shows a bar, and colours unless NO_COLOR is set, if stdout is a terminal. For the one process of a job
+  /// that speaks for all.
+  void use_terminal() { columns_ = verbosity_ == Verbosity::quiet ? 0 : terminal_columns(); }
   int columns() const { return columns_; }
-  void line(const std::string& text);  ///< Prints a line above the bar.
-  void bar(const std::string& text);   ///< Shows a bar in place of the one that is shown.
+  /// Prints a line above the bar, if its kind is shown.
+  void line(const std::string& text, Message kind = Message::note);
+  void bar(const std::string& text);  ///< Shows a bar in place of the one that is shown.
   void erase_bar() noexcept;
 
  private:
   std::atomic<int> columns_;
+  std::atomic<Verbosity> verbosity_ = Verbosity::normal;
   std::mutex mutex_;
   std::string bar_;
 };
@@ -73,7 +83,7 @@ struct LiveStep {
 /// The terminal's last line about a training:
 /// " 45 % [####......] epoch 2 of 10, step 203/790, loss 0.12342, 111483 samples/s, epoch 1.2 s left, run 5.1
 /// s left, waiting 12 %". At most columns − 1 wide: what matters least is left out first. Epochs are counted
-/// from 0, as in all lines of a run.
+/// from 1.
 std::string live_line(const StartReport& run, const LiveStep& now, int columns);
 
 /// " 45 % [####......] staging data, 1.2 GB of 3.4 GB, 12 s left": at most columns − 1 wide.

@@ -5,14 +5,18 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "kernels/error.hpp"
 #include "src/files/atomic_file.hpp"
@@ -42,6 +46,7 @@ std::int64_t status_bytes(const std::string& key) {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_live_lines{200};
+constexpr std::size_t most_advice = 5;
 
 std::unique_ptr<spdlog::logger> open_log(const std::string& path, bool append) {
   std::error_code ignored;
@@ -70,6 +75,9 @@ struct Reporter::Impl {
   Clock::time_point next_live = Clock::time_point::min();
   std::set<std::string> warned;
   StartReport facts;
+  std::string last_validation;  ///< As the console shows it
+  std::string last_checkpoint;
+  std::vector<std::pair<double, std::string>> advice;  ///< Cost in seconds, text
   Clock::time_point started = Clock::now();
 
   bool speaks() const { return options.rank == 0; }
@@ -78,8 +86,8 @@ struct Reporter::Impl {
     logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
   }
 
-  void to_console(const std::string& line) {
-    if (speaks()) console.line(line);
+  void to_console(const std::string& line, Message kind) {
+    if (speaks()) console.line(line, kind);
     to_log(line);
   }
 
@@ -89,12 +97,24 @@ struct Reporter::Impl {
     logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
   }
 
+  /// @param text the console's line, unless it shows all
   template <class Report>
-  void to_files_and_console(const Report& report) {
+  void to_files_and_console(const Report& report, const std::string& text, Message kind) {
     const int error = metrics ? metrics->write(metrics_line(report, seconds_since_epoch())) : 0;
     if (error != 0)
       to_warnings(cat("cannot write ", metrics->path(), ": ", system_message(error), "; training goes on"));
-    to_console(console_line(report));
+    const std::string line = console_line(report);
+    to_log(line);
+    if (speaks()) console.line(console.verbosity() == Verbosity::verbose ? line : text, kind);
+  }
+
+  /// The notes on performance, unless they were shown as they came.
+  void show_advice() {
+    if (advice.empty() || console.verbosity() == Verbosity::verbose || !speaks()) return;
+    std::ranges::stable_sort(advice, std::greater(), &std::pair<double, std::string>::first);
+    advice.resize(std::min(advice.size(), most_advice));
+    console.line("performance notes", Message::advice);
+    for (const auto& [cost_s, text] : advice) console.line("  " + text, Message::advice);
   }
 
   void show(LiveStep now) {
@@ -144,12 +164,14 @@ void Reporter::start(const StartReport& report) {
   const std::lock_guard lock(impl_->mutex);
   impl_->facts = report;
   impl_->started = Clock::now();
-  impl_->to_files_and_console(report);
+  impl_->to_files_and_console(report, console_line(report), Message::plan);
 }
 
 void Reporter::step(const StepReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_files_and_console(report);
+  const bool has_bar = impl_->console.columns() > 0;  // which shows the same
+  impl_->to_files_and_console(report, short_line(impl_->facts, report),
+                              has_bar ? Message::detail : Message::progress);
 }
 
 bool Reporter::wants_live() const {
@@ -163,27 +185,46 @@ void Reporter::live(const LiveStep& now) {
 
 void Reporter::validation(const ValidationReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_files_and_console(report);
+  impl_->last_validation = short_line(impl_->facts, report);
+  impl_->to_files_and_console(report, impl_->last_validation, Message::progress);
 }
 
 void Reporter::checkpoint(const CheckpointReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_files_and_console(report);
+  impl_->last_checkpoint = report.path;
+  impl_->to_files_and_console(report, console_line(report), Message::detail);
 }
 
 void Reporter::end(const EndReport& report) {
   const std::lock_guard lock(impl_->mutex);
-  if (impl_->speaks()) impl_->console.erase_bar();
-  impl_->to_files_and_console(report);
+  Console& console = impl_->console;
+  if (impl_->speaks()) {
+    console.erase_bar();
+    if (console.verbosity() == Verbosity::quiet && !impl_->last_validation.empty())
+      console.line(impl_->last_validation, Message::result);
+    if (console.verbosity() != Verbosity::verbose && !impl_->last_checkpoint.empty())
+      console.line("checkpoint   " + impl_->last_checkpoint, Message::result);
+  }
+  const bool goes_on = exit_code_of_reason(report.reason) == exit_stopped;
+  impl_->to_files_and_console(
+      report, console_line(report) + (goes_on ? "; run the same command again to resume" : ""),
+      Message::result);
+  impl_->show_advice();
   if (impl_->metrics && impl_->metrics->lost_lines() > 0) {
     throw UserError(cat(impl_->metrics->path(), ": ", impl_->metrics->lost_lines(),
                         " lines could not be written (see the warning); the checkpoints are not concerned"));
   }
 }
 
-void Reporter::say(const std::string& line) {
+void Reporter::say(const std::string& line, Message kind) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_console(line);
+  impl_->to_console(line, kind);
+}
+
+void Reporter::advise(double cost_s, const std::string& line) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->advice.emplace_back(cost_s, line);
+  impl_->to_console(line, Message::detail);
 }
 
 void Reporter::warn(const std::string& line) {

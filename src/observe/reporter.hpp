@@ -96,6 +96,19 @@ struct EndReport {
   std::optional<std::int64_t> skipped_steps{};
 };
 
+/// How much a command shows.
+enum class Verbosity { quiet, normal, verbose };
+
+/// The kind of a line on the console, which decides who sees it and how; a run's log has all lines.
+enum class Message {
+  result,    ///< What a run ends with
+  progress,  ///< Where it stands
+  note,      ///< What the user might not expect
+  plan,      ///< What is trained; long lines are cut
+  advice,    ///< What would make it faster
+  detail,    ///< For who looks closer
+};
+
 struct LiveStep;
 
 struct ReporterOptions {
@@ -130,7 +143,11 @@ class Reporter {
   /// @throws UserError if lines of metrics.jsonl were lost on the way (disk full); until then the run goes
   /// on.
   void end(const EndReport& report);
-  void say(const std::string& line);   ///< Console of rank 0 and this rank's log.
+  /// Console of rank 0, if that kind is shown there, and this rank's log.
+  void say(const std::string& line, Message kind = Message::note);
+  /// What would make the run faster: in this rank's log and, at the end, among the notes on rank 0's console,
+  /// five at most, the most costly first. @param cost_s what it costs the run, seconds
+  void advise(double cost_s, const std::string& line);
   void warn(const std::string& line);  ///< Each text once: on stderr of rank 0 and in the log
   void log(const std::string& line);   ///< This rank's log only.
 

@@ -66,7 +66,9 @@ Staging copy_here(const StagePlan& plan, const Config& config, const std::string
         seconds(trace::now_ns()) - spoke_s < between_lines_s)
       return;
     spoke_s = seconds(trace::now_ns());
-    print_line(fmt::format("staging      {} of {} on {}", bytes_text(done), bytes_text(all), host));
+    Console::of_process().line(
+        fmt::format("staging      {} of {} on {}", bytes_text(done), bytes_text(all), host),
+        Message::progress);
   };
   return stage_files(
       plan, config.data.stage_to,

@@ -93,7 +93,7 @@ void StepReports::report(const StepOutcome& outcome, ClickLog* clicks) {
   reporter_.step(report);
   if (stragglers.stands_out()) {
     const mpi::Place& slowest = place_of(stragglers.slowest);
-    reporter_.say(cat("straggler    ", stragglers.text(slowest.rank, slowest.host)));
+    reporter_.say(cat("straggler    ", stragglers.text(slowest.rank, slowest.host)), Message::detail);
   }
   advice_->report(input_times());
   mark_ = {.times = state_.times,
@@ -159,9 +159,11 @@ void StepReports::report_whole() {
   if (stragglers.synchronisations > 0) {
     const mpi::Place& slowest = place_of(stragglers.slowest);
     if (const std::string emulated = run_.machine.straggler->description(); !emulated.empty())
-      reporter_.say(cat("straggler    emulated: ", emulated));
+      reporter_.say(cat("straggler    emulated: ", emulated), Message::detail);
     if (stragglers.stands_out())
-      reporter_.say(cat("straggler    in the whole run ", stragglers.text(slowest.rank, slowest.host)));
+      reporter_.advise(stragglers.cost_s,
+                       cat("straggler    in the whole run ", stragglers.text(slowest.rank, slowest.host),
+                           ": ", stragglers.remedy()));
     reporter_.log(
         fmt::format("this rank came last {} of {} times, which cost all {:.2f} s; it waited {:.2f} s",
                     stragglers_.times_last(), stragglers.synchronisations, stragglers_.cost_s(),

@@ -33,7 +33,8 @@ bool StopDecision::asked_to_stop(const WorkToCome& work) {
   if (!reason_.empty()) return true;
   if (const int signal = stop_signal(); signal != 0) {
     reason_ = stopped_reason;
-    reporter_.say(cat("signal ", signal, " received: stopping after this step",
+    reporter_.say(cat("signal ", signal,
+                      " received: stopping after this step; the same command resumes the run",
                       signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
     // The duration of a step is not known before the first one.
     if (state_.times.steps > 0)

@@ -71,7 +71,7 @@ void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
   const bool epoch_ended = state_.position.offset == 0;
   stop_.note_step(step_ns);
   reports_.add(outcome, step_ns);
-  if (!outcome.note.empty()) parts_.reporter.say(outcome.note);
+  if (!outcome.note.empty()) parts_.reporter.say(outcome.note, Message::detail);
   checks_.check_finite(outcome);
   if (checks_.diverged_alone()) stop_.stop("diverged");
   if (epoch_ended || is_done() || outcome.stop)

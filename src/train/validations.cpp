@@ -80,7 +80,8 @@ void Validations::report_best() const {
                           best_.reached_target()    ? "; train.target is reached"
                           : best_.out_of_patience() ? cat("; no better one in ", config.train.patience,
                                                           " validations (train.patience)")
-                                                    : ""));
+                                                    : ""),
+                      Message::result);
 }
 
 double Validations::expected_s() const {

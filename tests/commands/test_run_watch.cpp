@@ -84,15 +84,15 @@ TEST(RunWatch, ShowsTheLastLineOfEachKindFirstAndThenEachLine) {
 
   ASSERT_EQ(first.lines.size(), 2U);
   EXPECT_EQ(first.lines[0], "starting at step 0 of 100");
-  EXPECT_TRUE(first.lines[1].starts_with("[Epoch 1, batch 10] loss: 0.50000"));
+  EXPECT_TRUE(first.lines[1].starts_with("epoch 2 of 10, step 20/100, loss 0.5, "));
   EXPECT_EQ(first.waiting, "");
   EXPECT_EQ(
       first.live,
-      " 20 % [####....................] epoch 1 of 10, step 20/100, loss 0.50000, 100 samples/s, epoch 0.0 s "
+      " 20 % [####....................] epoch 2 of 10, step 20/100, loss 0.50000, 100 samples/s, epoch 0.0 s "
       "left, run 8.0 s left, waiting 25 %");
   ASSERT_EQ(second.lines.size(), 2U);
-  EXPECT_TRUE(second.lines[0].starts_with("[Epoch 2, batch 10]"));
-  EXPECT_TRUE(second.lines[1].starts_with("[Epoch 2, validation] loss: 0.25000"));
+  EXPECT_TRUE(second.lines[0].starts_with("epoch 3 of 10, step 30/100, "));
+  EXPECT_TRUE(second.lines[1].starts_with("epoch 3 of 10, validation: loss 0.25, acc1 90.00 %"));
   EXPECT_EQ(watch.look(200, 104.0).lines.size(), 0U);
 }
 

@@ -22,7 +22,7 @@ tells() {
 train() {
   local ranks=$1 run=$2
   shift 2
-  "${MPIEXEC:?}" -n "$ranks" "$on_fake_gpu" train "${mnist[@]}" run.output="$run" "$@" >"$run.said" 2>&1 || {
+  "${MPIEXEC:?}" -n "$ranks" "$on_fake_gpu" train --verbose "${mnist[@]}" run.output="$run" "$@" >"$run.said" 2>&1 || {
     cat "$run.said"
     expect "exit code of $run" 0 1
   }

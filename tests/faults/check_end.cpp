@@ -34,7 +34,7 @@ std::string check_failed_call(const Fault& fault, const Result& result) {
   // What a server could not save is reported by the worker that asked it.
   const bool named = contains(told, "rank " + std::to_string(fault.call.rank) + " on ") ||
                      contains(told, "was not saved: server ");
-  const bool trains = contains(result.output, "[Epoch");
+  const bool trains = contains(result.output, "\nepoch ");
   return trains && !(named && contains(told, ", step ")) ? "it does not name rank and step" : "";
 }
 

@@ -100,7 +100,7 @@ bool FaultedRun::wait_for(const Program& program, Moment moment) const {
   switch (moment) {
     case Moment::at_start: return true;
     case Moment::in_staging: return comes([&] { return fs::exists(staged) && !fs::is_empty(staged); });
-    case Moment::in_training: return comes([&] { return says("[Epoch"); });
+    case Moment::in_training: return comes([&] { return says("\nepoch "); });
     case Moment::in_validation:
       return comes([&] { return contains(read_file(place_.output + "/metrics.jsonl"), "\"validation\""); });
     case Moment::in_saving:

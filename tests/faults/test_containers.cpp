@@ -53,7 +53,7 @@ class Containers : public testing::Test {
 };
 
 TEST_F(Containers, WithoutSharedMemoryAutoTakesMpiAndSaysSo) {
-  const Result result = run(with_own_disk("/dev/shm", training({})));
+  const Result result = run(with_own_disk("/dev/shm", training({"--verbose"})));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(contains(result.errors, "does without \"shared-memory\": the 2 ranks on ")) << result.errors;

@@ -37,7 +37,11 @@ class Disk : public testing::Test {
     if (mounted_) unmount(disk_);
   }
 
-  Texts arguments(const Texts& more) const { return small_run(output_, more); }
+  Texts arguments(const Texts& more) const {
+    Texts all = small_run(output_, more);
+    all.emplace_back("--verbose");  // tells of each checkpoint
+    return all;
+  }
   /// Until the run has said that; false: it did not.
   static bool wait_until_said(const Program& program, const std::string& words) {
     return wait_until([&] { return contains(program.output() + program.errors(), words); });

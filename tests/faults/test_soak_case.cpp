@@ -70,7 +70,7 @@ TEST(SoakCase, HasAllKindsWaysRanksAndHosts) {
 }
 
 Result ended(int exit_code, const std::string& errors = "") {
-  return {.exit_code = exit_code, .output = "[Epoch 1/2]", .errors = errors};
+  return {.exit_code = exit_code, .output = "starting\nepoch 1 of 2", .errors = errors};
 }
 
 TEST(CheckEnd, FindsCrashesAndRunsThatEndTooLate) {

@@ -18,7 +18,7 @@ train() {
   while [ "$1" != -- ]; do options+=("$1"); shift; done
   shift
   echo "== $run"
-  "$hosts" run "${options[@]}" "$build/flotilla" train "$source/inputs/mnist_mlp.toml" run.output="$work/$run" \
+  "$hosts" run "${options[@]}" "$build/flotilla" train --verbose "$source/inputs/mnist_mlp.toml" run.output="$work/$run" \
     data.train.images="$data/train-images-idx3-ubyte.gz" data.train.labels="$data/train-labels-idx1-ubyte.gz" \
     data.validation.images= data.validation.labels= train.steps=2 device.threads=1 "$@" \
     > "$work/out" 2> "$work/errors" || code=$?

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "src/observe/console.hpp"
 
 namespace flotilla {
@@ -25,15 +28,15 @@ TEST(Console, SaysTheMeanLossAndTheLearningRateBehindTheRate) {
             "[Epoch 0, batch 100] loss: 0.41235, 84120 samples/s, mean loss: 0.52341, lr: 0.001");
 }
 
-TEST(Console, LeavesTopFiveOutBelowTenClasses) {
-  StepReport step{.step = 100, .batch = 100, .loss = 0.5, .samples_per_s = 1000.0, .classes = 9};
+TEST(Console, LeavesTopFiveOutUpToTenClasses) {
+  StepReport step{.step = 100, .batch = 100, .loss = 0.5, .samples_per_s = 1000.0, .classes = 10};
   step.accuracy_top1 = 0.875;
   step.accuracy_top5 = 1.0;
   const ValidationReport validation{
       .epoch = 2,
       .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
       .samples = 2000,
-      .classes = 9};
+      .classes = 10};
 
   EXPECT_EQ(console_line(step), "[Epoch 0, batch 100] loss: 0.50000, acc1: 0.87500, 1000 samples/s, lr: 0");
   EXPECT_EQ(console_line(validation), "[Epoch 2, validation] loss: 0.25000, acc1: 0.97500, 2000 samples");
@@ -111,6 +114,99 @@ TEST(Console, SaysAreasInsteadOfAccuraciesWhereClicksArePredicted) {
   EXPECT_EQ(console_line(validation),
             "[Epoch 2, validation] loss: 0.25000, auc: 0.81250, log_loss: 0.25000, calibration: 1.0200, "
             "2000 samples");
+}
+
+TEST(Console, SaysAStepShortlyWithEpochsFromOne) {
+  const StartReport run{.steps = 237, .steps_per_epoch = 79};
+  StepReport report{.step = 100,
+                    .epoch = 1,
+                    .batch = 21,
+                    .loss = 0.218041,
+                    .learning_rate = 0.0111455,
+                    .samples_per_s = 198466.226,
+                    .loss_mean = 0.509671,
+                    .skipped_steps = 0,
+                    .accuracy_top1 = 0.9296875,
+                    .accuracy_top5 = 1.0,
+                    .classes = 10};
+  EXPECT_EQ(short_line(run, report),
+            "epoch 2 of 3, step 100/237, loss 0.5097, acc1 92.97 %, 198466 samples/s, lr 0.01115");
+
+  report.classes = 100;
+  report.skipped_steps = 2;
+  report.samples_per_s = 47.97123;
+  EXPECT_EQ(
+      short_line({}, report),
+      "epoch 2, step 100, loss 0.5097, acc1 92.97 %, acc5 100.00 %, 2 skipped, 47.97 samples/s, lr 0.01115");
+
+  report.auc = 0.81251;
+  report.batch_auc = 0.8;
+  EXPECT_EQ(short_line(run, report),
+            "epoch 2 of 3, step 100/237, loss 0.5097, auc 0.8125, 2 skipped, 47.97 samples/s, lr 0.01115");
+}
+
+TEST(Console, SaysAValidationShortlyWithTheBestOne) {
+  const StartReport run{.steps = 790, .steps_per_epoch = 79};
+  ValidationReport report{.step = 237,
+                          .epoch = 2,
+                          .figures = {{"loss", 0.25}, {"accuracy_top1", 0.975}, {"accuracy_top5", 1.0}},
+                          .samples = 2000,
+                          .averages = {{"loss", 0.2}, {"accuracy_top1", 0.98}},
+                          .epoch_s = 75.0,
+                          .best_of = "accuracy_top1",
+                          .best = 0.975,
+                          .best_epoch = 2,
+                          .classes = 10};
+  EXPECT_EQ(short_line(run, report),
+            "epoch 3 of 10, validation: loss 0.25, acc1 97.50 %, averaged acc1 98.00 %, averaged loss 0.2, "
+            "1 min 15 s, the best so far");
+
+  report.averages.clear();
+  report.best = 0.98;
+  report.best_epoch = 0;
+  EXPECT_EQ(short_line(run, report),
+            "epoch 3 of 10, validation: loss 0.25, acc1 97.50 %, 1 min 15 s, best acc1 98.00 % in epoch 1");
+}
+
+TEST(Console, ShowsTheKindsOfItsVerbosityAndCutsPlans) {
+  const std::string shown[] = {"result\n", "result\nprogress\nnote\nplan\nadvice\n",
+                               "result\nprogress\nnote\nplan\nadvice\ndetail\n"};
+  for (const Verbosity verbosity : {Verbosity::quiet, Verbosity::normal, Verbosity::verbose}) {
+    Console console(0);
+    console.set_verbosity(verbosity);
+    testing::internal::CaptureStdout();
+    console.line("result", Message::result);
+    console.line("progress", Message::progress);
+    console.line("note");
+    console.line("plan", Message::plan);
+    console.line("advice", Message::advice);
+    console.line("detail", Message::detail);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), shown[static_cast<int>(verbosity)]);
+  }
+  std::string letters;
+  for (int i = 0; i < 101; ++i) letters += "ä";
+  Console console(0);
+  testing::internal::CaptureStdout();
+  console.line(letters, Message::plan);
+  console.line(letters, Message::note);
+  console.line(letters.substr(2), Message::plan);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            letters.substr(0, 198) + "…\n" + letters + "\n" + letters.substr(2) + "\n");
+}
+
+TEST(Console, ColoursOnTerminalsUnlessNoColorIsSet) {
+  Console console(80);
+  Console pipe(0);
+  testing::internal::CaptureStdout();
+  setenv("NO_COLOR", "", 1);
+  console.line("done", Message::result);
+  console.line("hello");
+  pipe.line("done", Message::result);
+  setenv("NO_COLOR", "1", 1);
+  console.line("done", Message::result);
+  unsetenv("NO_COLOR");
+
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\033[1mdone\033[0m\nhello\ndone\ndone\n");
 }
 
 TEST(Console, SaysWhatACheckpointCost) {

@@ -18,7 +18,7 @@ const LiveStep now{.step = 203,
 
 TEST(LiveLine, SaysWhereTheRunStandsAndWhenItEnds) {
   EXPECT_EQ(live_line(run, now, 200),
-            " 25 % [######..................] epoch 2 of 10, step 203/790, loss 0.12342, 111483 samples/s, "
+            " 25 % [######..................] epoch 3 of 10, step 203/790, loss 0.12342, 111483 samples/s, "
             "epoch 17 s left, run 9 min 47 s left, waiting 12 %");
 }
 
@@ -30,22 +30,22 @@ TEST(LiveLine, SaysNothingOfTheEpochsEndInTheLastOne) {
   last.waiting.reset();
 
   EXPECT_EQ(live_line(run, last, 200),
-            " 91 % [#####################...] epoch 9 of 10, step 720/790, loss 0.12342, 111483 samples/s, "
+            " 91 % [#####################...] epoch 10 of 10, step 720/790, loss 0.12342, 111483 samples/s, "
             "run 1 min 10 s left");
 }
 
 TEST(LiveLine, SaysNothingOfAnEndThatIsNotKnown) {
   const StartReport endless{.steps = 0, .steps_per_epoch = 79};
 
-  EXPECT_EQ(live_line(endless, now, 200), "epoch 2, step 203, loss 0.12342, 111483 samples/s, waiting 12 %");
-  EXPECT_EQ(live_line(endless, now, 40), "epoch 2, step 203, loss 0.12342");
+  EXPECT_EQ(live_line(endless, now, 200), "epoch 3, step 203, loss 0.12342, 111483 samples/s, waiting 12 %");
+  EXPECT_EQ(live_line(endless, now, 40), "epoch 3, step 203, loss 0.12342");
   EXPECT_EQ(live_line(endless, now, 10), "step 203,");
 }
 
 TEST(LiveLine, LeavesOutWhatMattersLeastWhereTheTerminalIsNarrow) {
   EXPECT_EQ(
       live_line(run, now, 100),
-      " 25 % [##........] epoch 2 of 10, step 203/790, loss 0.12342, 111483 samples/s, run 9 min 47 s left");
+      " 25 % [##........] epoch 3 of 10, step 203/790, loss 0.12342, 111483 samples/s, run 9 min 47 s left");
   EXPECT_EQ(live_line(run, now, 60), " 25 % step 203/790, loss 0.12342, run 9 min 47 s left");
   EXPECT_EQ(live_line(run, now, 30), " 25 % run 9 min 47 s left");
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
+#include "src/observe/console.hpp"
 #include "src/observe/metrics_lines.hpp"
 #include "src/observe/reporter.hpp"
 #include "tests/files/file_size_limit.hpp"
@@ -239,7 +240,52 @@ TEST(Reporter, WarnsOncePerText) {
   EXPECT_EQ(lines_of(folder.path("log/rank-0000.log")).size(), 2U);
 }
 
+/// Sets the verbosity of this process's console for a while.
+class WithVerbosity {
+ public:
+  explicit WithVerbosity(Verbosity verbosity) { Console::of_process().set_verbosity(verbosity); }
+  WithVerbosity(const WithVerbosity&) = delete;
+  WithVerbosity& operator=(const WithVerbosity&) = delete;
+  ~WithVerbosity() { Console::of_process().set_verbosity(Verbosity::normal); }
+};
+
+/// What a short training shows.
+std::string shown_with(Verbosity verbosity) {
+  const WithVerbosity scope(verbosity);
+  const test::TemporaryFolder folder;
+  Reporter reporter({.folder = folder.path()});
+  testing::internal::CaptureStdout();
+  reporter.say("machine", Message::detail);
+  reporter.start({.steps = 200, .steps_per_epoch = 100});
+  reporter.step(step_report(100));
+  reporter.advise(0.1, "little");
+  reporter.advise(3.0, "much");
+  reporter.validation({.step = 100, .figures = {{"loss", 0.25}}, .samples = 10});
+  reporter.checkpoint({.step = 100, .path = "step-00000100.h5", .bytes = 5});
+  reporter.end({.reason = "stopped", .step = 100, .seconds = 3.0, .peak_memory_bytes = 1000});
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Reporter, ShowsTheResultFirstAndWhatWouldMakeItFasterAtTheEnd) {
+  const std::string validation = "epoch 1 of 2, validation: loss 0.25\n";
+  const std::string saved = "checkpoint   step-00000100.h5\n";
+  const std::string end = "stopped after step 100 in 3.0 s, peak memory 1.0 kB per rank";
+  const std::string resume = "; run the same command again to resume\n";
+
+  EXPECT_EQ(shown_with(Verbosity::normal),
+            "starting at step 0 of 200\nepoch 1 of 2, step 100/200, loss 0.5, 84120 samples/s, lr 0.01\n" +
+                validation + saved + end + resume + "performance notes\n  much\n  little\n");
+  EXPECT_EQ(shown_with(Verbosity::quiet), validation + saved + end + resume);
+  EXPECT_EQ(shown_with(Verbosity::verbose),
+            "machine\nstarting at step 0 of 200\n"
+            "[Epoch 0, batch 100] loss: 0.50000, 84120 samples/s, lr: 0.01\nlittle\nmuch\n"
+            "[Epoch 0, validation] loss: 0.25000, 10 samples\n"
+            "checkpoint step-00000100.h5: 5 B, stall 0.0 ms, written in 0.0 ms\n" +
+                end + "\n");
+}
+
 TEST(Reporter, SpeaksInTheOriginalsTermsWithoutABarInAPipe) {
+  const WithVerbosity all(Verbosity::verbose);
   const test::TemporaryFolder folder;
   Reporter reporter({.folder = folder.path()});
   testing::internal::CaptureStdout();

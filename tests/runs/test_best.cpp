@@ -125,7 +125,8 @@ TEST_F(Best, OfARunThatStoppedEarlyEndsAtOnceUntilItGetsMorePatience) {
 }
 
 TEST_F(Best, IsLeftOutWhereTheDeckDoesNotAskForIt) {
-  const Result result = train(1, "run", {"checkpoint.best=none", "train.patience=0", "train.epochs=3"});
+  const Result result =
+      train(1, "run", {"checkpoint.best=none", "train.patience=0", "train.epochs=3", "--verbose"});
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_FALSE(fs::exists(path("run/checkpoints/best.h5")));

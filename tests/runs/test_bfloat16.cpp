@@ -23,7 +23,8 @@ Texts arguments(const std::string& output, const std::string& precision, int ste
                "model.widths=[16]",
                "train.global_batch_size=64",
                "train.steps=" + std::to_string(steps),
-               "validation.every=0"};
+               "validation.every=0",
+               "--verbose"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

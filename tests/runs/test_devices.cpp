@@ -50,7 +50,7 @@ double apart(const std::string& a, const std::string& b) {
 TEST(Devices, TrainAndEvaluateWhereTheHostCannotReach) {
   TemporaryFolder folder;
 
-  const Result trained = train(2, folder.path("far"), 8, {"device.kind=reference"});
+  const Result trained = train(2, folder.path("far"), 8, {"device.kind=reference", "--verbose"});
   const Result near = train(2, folder.path("near"), 8, {});
   const Result evaluated = flotilla(2, {"evaluate", folder.path("far")});
   const Result evaluated_near = flotilla(2, {"evaluate", folder.path("far"), "device.kind=cpu"});

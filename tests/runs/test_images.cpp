@@ -55,7 +55,7 @@ class ImageRuns : public ::testing::Test {
   std::string path(const std::string& name) const { return folder.path(name); }
   std::string deck() const { return path("deck.toml"); }
   Result train(int ranks, const std::string& run, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {"train", deck(), "run.output=" + path(run)};
+    std::vector<std::string> all = {"train", deck(), "run.output=" + path(run), "--verbose"};
     all.insert(all.end(), more.begin(), more.end());
     return flotilla(ranks, all);
   }

@@ -268,6 +268,7 @@ TEST(LocalSgdRuns, TellEveryChangeOfThePeriodWithItsNumbers) {
   const TemporaryFolder folder;
   Texts run = arguments(folder.path("run"), strategies()[2]);
   run.emplace_back("train.steps=150");
+  run.emplace_back("--verbose");
 
   const Result result = flotilla(2, run);
 

@@ -234,8 +234,8 @@ TEST(MixedPrecisionRuns, TrainWithServersThatNobodyWaitsFor) {
 TEST(MixedPrecisionRuns, SayWhatTheyScaledAndSkipped) {
   const TemporaryFolder folder;
 
-  const Result result =
-      flotilla(2, arguments("mnist_mlp.toml", folder.path("run"), restless() + Texts{"train.steps=20"}));
+  const Result result = flotilla(
+      2, arguments("mnist_mlp.toml", folder.path("run"), restless() + Texts{"train.steps=20", "--verbose"}));
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto steps = metrics(folder.path("run"), "step");

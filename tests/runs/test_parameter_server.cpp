@@ -172,6 +172,7 @@ TEST_P(ServerMode, LearnsTheDigits) {
   const TemporaryFolder folder;
   Texts run = arguments(folder.path("run"), GetParam());
   run.emplace_back("train.epochs=3");
+  run.emplace_back("--verbose");
 
   const Result result = flotilla(4, run);
 

@@ -53,7 +53,7 @@ class Predictions : public ::testing::Test {
                "[model]\nwidths = [8]\nclasses = 2\n[data]\nkind = \"image-folder\"\nimage_size = 16\n"
                "short_side = 18\ntrain.path = \"train\"\n[train]\nepochs = 20\nglobal_batch_size = 6\n"
                "[schedule]\nlearning_rate = 0.05\n[device]\nthreads = 1\n");
-    const Result result = flotilla(1, {"train", path("deck.toml"), "run.output=" + path("run")});
+    const Result result = flotilla(1, {"train", "--verbose", path("deck.toml"), "run.output=" + path("run")});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_NE(result.output.find("classes      black cat … dog"), std::string::npos) << result.output;
     fs::rename(path("train"), path("gone"));  // a prediction needs no training data

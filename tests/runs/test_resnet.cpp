@@ -69,7 +69,7 @@ TEST_F(Resnet, GoesOnWithTheSameBitsAndStatistics) {
   fs::create_directories(path("half/checkpoints"));
   fs::copy_file(checkpoint(2), path("half/checkpoints/" + CheckpointFolder::file_name(2)));
 
-  const Result resumed = train("half", {"train.steps=4", "model.recompute=blocks"});
+  const Result resumed = train("half", {"train.steps=4", "model.recompute=blocks", "--verbose"});
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_NE(resumed.output.find("recompute    saves "), std::string::npos) << resumed.output;
@@ -166,9 +166,9 @@ TEST_F(Resnet, NamesTheLayerThatWasNotFinite) {
 
 TEST_F(Resnet, TellsHowTheAdaptiveRulesChangeItsPeriod) {
   for (const std::string rule : {"guide", "fleet2", "paper"}) {
-    const Result result = train(
-        rule, {"train.epochs=3", "validation.every=0", "schedule.kind=cosine",
-               "strategy.kind=adaptive-local-sgd", "strategy.rule=" + rule, "strategy.initial_period=4"});
+    const Result result = train(rule, {"train.epochs=3", "validation.every=0", "schedule.kind=cosine",
+                                       "strategy.kind=adaptive-local-sgd", "strategy.rule=" + rule,
+                                       "strategy.initial_period=4", "--verbose"});
 
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_NE(result.output.find("period       4 → "), std::string::npos) << rule << "\n" << result.output;

@@ -86,8 +86,8 @@ TEST(Resume, CountsOnWithOtherBatchesAndOtherRanks) {
   TemporaryFolder folder;
   const std::string output = folder.path("run");
   const auto train = [&](int ranks, int batch, const std::vector<std::string>& more) {
-    std::vector<std::string> all =
-        arguments(output, {"train.batch_size=" + std::to_string(batch), "train.epochs=3", "run.log_every=1"});
+    std::vector<std::string> all = arguments(output, {"train.batch_size=" + std::to_string(batch),
+                                                      "train.epochs=3", "run.log_every=1", "--verbose"});
     all.erase(std::ranges::find(all, "train.global_batch_size=64"));
     all.insert(all.end(), more.begin(), more.end());
     const Result result = flotilla(ranks, all);

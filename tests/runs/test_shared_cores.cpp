@@ -87,8 +87,9 @@ TEST(SharedCores, ARunBesideABusyProcessSaysSo) {
   const OnOneProcessor bound;
   const Program busy({"sh", "-c", "while :; do :; done"});
 
-  const Result result = run({FLOTILLA_EXECUTABLE, "train", source_path("inputs/mlp_random.toml"),
-                             "train.steps=5000", "run.log_every=500", "run.output=" + folder.path("run")});
+  const Result result =
+      run({FLOTILLA_EXECUTABLE, "train", source_path("inputs/mlp_random.toml"), "train.steps=5000",
+           "run.log_every=500", "run.output=" + folder.path("run"), "--verbose"});
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(count(result.output, "processors   were taken"), 1) << result.output;

@@ -44,7 +44,9 @@ TEST(Train, LearnsTheDigitsOfTheRepository) {
   EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "done");
   EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/deck.toml"));
   EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/log/rank-0001.log"));
-  EXPECT_NE(result.output.find("[Epoch 0, batch 100] loss: "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("\nepoch 1 of 4, step 100/628, loss "), std::string::npos) << result.output;
+  EXPECT_NE(read_file(folder.path("run") + "/log/rank-0000.log").find("[Epoch 0, batch 100] loss: "),
+            std::string::npos);
 }
 
 TEST(Train, LeavesADeckInTheRunsFolderAsItsAuthorWroteIt) {
@@ -56,7 +58,7 @@ TEST(Train, LeavesADeckInTheRunsFolderAsItsAuthorWroteIt) {
   write_file(folder.path("run/deck.toml"), text);
 
   const Result result =
-      flotilla(2, {"train", folder.path("run/deck.toml"), "run.output=" + folder.path("run")});
+      flotilla(2, {"train", "--verbose", folder.path("run/deck.toml"), "run.output=" + folder.path("run")});
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(read_file(folder.path("run/deck.toml")), text);
@@ -118,7 +120,7 @@ TEST(Train, GivesTheSameBitsWithEveryAllReduceAndSeveralBuckets) {
   // Two workers: a + b has one result, whatever the algorithm and the buckets.
   const std::vector<std::string> buckets = {"strategy.bucket_mb=0.05", "strategy.last_bucket_mb=0.01"};
   for (const std::string kind : {"mpi", "shared-memory"}) {
-    std::vector<std::string> more = {"train.steps=25", "strategy.all_reduce=" + kind};
+    std::vector<std::string> more = {"train.steps=25", "strategy.all_reduce=" + kind, "--verbose"};
     ASSERT_EQ(flotilla(2, short_run(folder, kind, more)).exit_code, 0);
     more.insert(more.end(), buckets.begin(), buckets.end());
     const Result result = flotilla(2, short_run(folder, kind + "-buckets", more));

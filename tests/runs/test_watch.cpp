@@ -50,10 +50,11 @@ TEST(Live, ALineOfTheTerminalShowsWhereTheRunStands) {
   const TemporaryFolder folder;
 
   // The pauses make the run last for some renewals of the line on the fastest machine.
-  const Result result =
-      on_terminal(flotilla_command(2, training(folder.path("run"), {"train.epochs=30", "run.log_every=1000",
-                                                                    "run.emulate_straggler.rank=0",
-                                                                    "run.emulate_straggler.pause_s=0.001"})));
+  const Result result = on_terminal(with_variables(
+      flotilla_command(2, training(folder.path("run"),
+                                   {"train.epochs=30", "run.log_every=1000", "run.emulate_straggler.rank=0",
+                                    "run.emulate_straggler.pause_s=0.001"})),
+      {"NO_COLOR=1"}));
 
   ASSERT_EQ(result.exit_code, exit_done) << result.output;
   const std::regex live(
@@ -66,8 +67,8 @@ TEST(Live, ALineOfTheTerminalShowsWhereTheRunStands) {
     if (std::regex_match(bar, live)) ++live_lines;
   }
   EXPECT_GE(live_lines, 2) << result.output;
-  EXPECT_NE(result.output.find(std::string(erase) + "done after step 2370"), std::string::npos)
-      << result.output;
+  EXPECT_NE(result.output.find(std::string(erase) + "checkpoint   "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("\ndone after step 2370"), std::string::npos) << result.output;
 }
 
 TEST(Live, ElsewhereThereAreOnlyLines) {
@@ -97,9 +98,9 @@ TEST(Watch, FollowsARunFromBeforeItsStartToItsEnd) {
 TEST(Watch, EndsAsAStoppedRunDoes) {
   const TemporaryFolder folder;
   Program train(flotilla_command(2, training(folder.path("run"), {"train.epochs=100000"})));
-  while (!contains(train.output(), "[Epoch 1,") && runs(train.pid())) usleep(20'000);
+  while (!contains(train.output(), "\nepoch 2 of ") && runs(train.pid())) usleep(20'000);
   Program watch({FLOTILLA_EXECUTABLE, "watch", folder.path("run")});
-  while (!contains(watch.output(), "[Epoch ") && runs(watch.pid())) usleep(20'000);
+  while (!contains(watch.output(), "epoch ") && runs(watch.pid())) usleep(20'000);
   const Result once = run({FLOTILLA_EXECUTABLE, "watch", "--once", folder.path("run")});
 
   kill(train.pid(), SIGUSR1);

@@ -73,7 +73,7 @@ void BestValidation::put_into(ValidationReport& report) const {
 }
 
 std::string BestValidation::text() const {
-  return fmt::format("{} {:.5f} in epoch {}", metric_.key, value_, epoch_);
+  return fmt::format("{} {:.5f} at step {}", metric_.key, value_, step_);
 }
 
 std::map<std::string, double> BestValidation::numbers() const {

@@ -28,7 +28,7 @@ class BestValidation {
   /// Whether as many validations as train.patience were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
   bool reached_target() const;  ///< Whether the best is at least train.target, of a loss or rmse at most
-  /// "accuracy_top1 0.91250 in epoch 7"
+  /// "accuracy_top1 0.91250 at step 410"
   std::string text() const;
   /// For a checkpoint's numbers.
   std::map<std::string, double> numbers() const;

@@ -121,11 +121,11 @@ void ResourceAdvice::leave_out(const InputTimes& so_far) {
 void ResourceAdvice::report(const InputTimes& so_far) {
   if (const InputTimes times = counted(so_far); !input_said_ && times.stands_out()) {
     input_said_ = true;
-    reporter_.say(cat("input        ", input_text(times, "")));
+    reporter_.say(cat("input        ", input_text(times, "")), Message::detail);
   }
   if (!processors_said_ && waiting().stands_out()) {
     processors_said_ = true;
-    reporter_.say(cat("processors   ", processor_text("")));
+    reporter_.say(cat("processors   ", processor_text("")), Message::detail);
   }
 }
 
@@ -149,7 +149,7 @@ void ResourceAdvice::say_of_worst(const char* label, double share,
   const mpi::Place& place = places_[static_cast<std::size_t>(worker)];
   std::string text = advice(shares.size() == 1 ? "" : cat("rank ", place.rank, " on ", place.host));
   workers_.broadcast(text, worker);
-  reporter_.say(cat(label, text));
+  reporter_.advise(*worst * seconds(trace::now_ns() - begin_ns_), cat(label, text));
 }
 
 std::string ResourceAdvice::input_text(const InputTimes& times, const std::string& worker) const {

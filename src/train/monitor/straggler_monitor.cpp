@@ -35,10 +35,25 @@ void LastArrivals::record(std::span<const std::int64_t> waits_ns) {
 
 namespace {
 
+constexpr const char* equal_cores =
+    "give all ranks as many free cores (device.threads, srun --exclusive), and stop other programs there";
+
+/// A phase in which a worker falls behind, and what helps.
+struct PhaseText {
+  const char* name;
+  const char* remedy;
+};
+
 /// The last one: it fell behind in none of its phases.
-constexpr std::array<const char*, phase_count + 1> phase_names = {
-    "waiting for input",  "compute",  "the optimizer", "saving", "validation",
-    "the emulated pause", "the rest", "communication"};
+constexpr std::array<PhaseText, phase_count + 1> phases = {
+    {{"waiting for input", "more data.threads, or data.stage_to where its files are slow"},
+     {"compute", equal_cores},
+     {"the optimizer", equal_cores},
+     {"saving", "save less often (checkpoint.every, checkpoint.every_s)"},
+     {"validation", "validate less often (validation.every)"},
+     {"the emulated pause", "run.emulate_straggler asks for it"},
+     {"the rest", equal_cores},
+     {"communication", "compare its host's network with the others' (run.check_network)"}}};
 
 /// The median of all values but one.
 double median_of_others(std::vector<double> values, std::size_t left_out) {
@@ -86,11 +101,16 @@ std::string StragglerReport::text(int rank, const std::string& host) const {
                      cost_s < 1.0 ? 2 : 1);
 }
 
+std::string StragglerReport::remedy() const {
+  const auto* const found = std::ranges::find(phases, phase, &PhaseText::name);
+  return found == phases.end() ? equal_cores : found->remedy;
+}
+
 StragglerMonitor::StragglerMonitor(const mpi::Communicator& world, std::size_t capacity)
     : world_(world),
       kept_(capacity),
       whole_(world.size()),
-      phase_cost_s_(static_cast<std::size_t>(world.size()) * phase_names.size()) {
+      phase_cost_s_(static_cast<std::size_t>(world.size()) * phases.size()) {
   require(capacity > 1, "a log of ", capacity, " synchronisations");
 }
 
@@ -175,12 +195,12 @@ StragglerReport StragglerMonitor::gather() {
   for (std::size_t phase = 0; phase < phase_count; ++phase)
     behind.push_back(column(phase)[slowest] - median_of_others(column(phase), slowest));
   const std::size_t culprit = behind[largest(behind)] > 0.1 * report.cost_s ? largest(behind) : phase_count;
-  report.phase = phase_names[culprit];
+  report.phase = phases[culprit].name;
   report.wait_s = mean(phase_count);
   report.compute_s = mean(phase_count + 1);
   report.elapsed_s = report.wait_s + mean(phase_count + 2);
 
-  phase_cost_s_[slowest * phase_names.size() + culprit] += report.cost_s;
+  phase_cost_s_[slowest * phases.size() + culprit] += report.cost_s;
   sums_.synchronisations += report.synchronisations;
   sums_.elapsed_s += report.elapsed_s;
   sums_.wait_s += report.wait_s;
@@ -196,8 +216,8 @@ StragglerReport StragglerMonitor::whole() const {
   StragglerReport report = sums_;
   blame(report, whole_);
   const std::span costs(phase_cost_s_);
-  const std::size_t begin = static_cast<std::size_t>(report.slowest) * phase_names.size();
-  report.phase = phase_names[largest(costs.subspan(begin, phase_names.size()))];
+  const std::size_t begin = static_cast<std::size_t>(report.slowest) * phases.size();
+  report.phase = phases[largest(costs.subspan(begin, phases.size()))].name;
   return report;
 }
 

@@ -56,6 +56,8 @@ struct StragglerReport {
   /// "rank 3 on node7: last 81 of 100 times, in compute, cost all 12 % (4.1 s)".
   /// @param rank of `slowest` in the job, on `host`
   std::string text(int rank, const std::string& host) const;
+  /// What helps where a worker falls behind in `phase`.
+  std::string remedy() const;
 };
 
 /// Finds stragglers by the times that the workers waited for each other, which each measures anyway: without

@@ -131,7 +131,7 @@ TEST(BestValidation, IsTheLowestLossOrTheHighestAccuracy) {
   EXPECT_TRUE(add(loss, 20, 0.25));
   EXPECT_FALSE(add(loss, 30, 0.25)) << "as good is not better";
   EXPECT_EQ(loss.step(), 20);
-  EXPECT_EQ(loss.text(), "loss 0.25000 in epoch 2");
+  EXPECT_EQ(loss.text(), "loss 0.25000 at step 20");
   EXPECT_TRUE(add(accuracy, 10, 0.0, 0.5));
   EXPECT_FALSE(add(accuracy, 20, 0.0, 0.25));
   EXPECT_TRUE(add(accuracy, 30, 0.0, 0.75));
@@ -214,8 +214,8 @@ TEST(BestValidation, OfNumbersIsTheLowestErrorOrTheHighestR2) {
   for (BestValidation* best : {&rmse, &r2, &accuracy})
     for (const ValidationReport& report : {first, second}) best->add(best->figure(report), report);
 
-  EXPECT_EQ(rmse.text(), "rmse 2.00000 in epoch 0");
-  EXPECT_EQ(r2.text(), "r2 0.50000 in epoch 0");
+  EXPECT_EQ(rmse.text(), "rmse 2.00000 at step 2");
+  EXPECT_EQ(r2.text(), "r2 0.50000 at step 1");
   EXPECT_EQ(accuracy.step(), 2);
   ValidationReport averaged = second;
   averaged.averages["r2"] = 0.625;
