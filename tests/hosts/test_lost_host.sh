@@ -36,8 +36,8 @@ crash() {
   local began ended launcher code=0 saved rescued resumed
   rm -rf "${work:?}"/run
   SLOTS=2 "$hosts" up 2
-  # The pauses let more than a second pass between checkpoints: else none is kept in memory.
-  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 checkpoint.every=150 run.emulate_straggler.rank=0 \
+  # The pauses let some seconds pass between checkpoints: a state is in memory after one, and the next checkpoint is far.
+  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 checkpoint.every=400 run.emulate_straggler.rank=0 \
     run.emulate_straggler.pause_s=0.01 > "$work/out" 2> "$work/errors" &
   launcher=$!
   wait_for_report checkpoint
@@ -61,7 +61,7 @@ crash() {
   rescued=$(grep -o 'state of step [0-9]*' "$work/out" | grep -o '[0-9]*$')
   "$hosts" down
   SLOTS=4 "$hosts" up 1
-  train run.output="$work/run" train.global_batch_size=256 train.steps=$((rescued + 60)) > "$work/out"
+  train run.output="$work/run" train.global_batch_size=256 train.epochs=0 train.steps=$((rescued + 60)) > "$work/out"
   resumed=$(grep -o 'resumed .* step [0-9]*' "$work/out" | grep -o '[0-9]*$')
   echo "== crash of $1: exit code $code, all gone $((ended - began)) ms later; saved $saved, in memory $rescued, resumed" \
     "$resumed on one host"

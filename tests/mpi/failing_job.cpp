@@ -67,18 +67,26 @@ void fail_outside(const Communicator& world, Collectives& collectives, SharedSto
 void fail_with_collective_in_flight(const Communicator& world, Collectives& collectives,
                                     SharedStorage& storage) {
   CommunicationThread thread(collectives, 4, [] { flotilla::mpi::abort_job(flotilla::exit_library_error); });
-  thread.start(flotilla::device_span(storage.mine().first(count / 2)));
-  if (world.rank() == world.size() - 1) {
+  const auto start = [&](std::span<float> data) {
+    collectives.ready(flotilla::device_span(data));
+    thread.start(flotilla::device_span(data));
+  };
+  const auto finish = [&] {
     thread.finish();
-    thread.start(flotilla::device_span(storage.mine()));
+    collectives.wait_on_stream();
+  };
+  start(storage.mine().first(count / 2));
+  if (world.rank() == world.size() - 1) {
+    finish();
+    start(storage.mine());
     wait_until_others_wait();
     throw flotilla::UserError("the last rank gives up");
   }
   if (world.is_root()) {
     while (true) std::this_thread::sleep_for(1s);  // never starts the second one: it stays in flight
   }
-  thread.start(flotilla::device_span(storage.mine()));
-  thread.finish();
+  start(storage.mine());
+  finish();
 }
 
 /// The communication thread itself fails.
