@@ -129,13 +129,21 @@ go_on() {
   say "going on with a global batch of $batch on ${on_nodes[3]#*=}"
 }
 
+# once_on NODES COMMAND…: runs the command once on each of these nodes, within $limit seconds if that is set. Number and names of the
+# nodes are given: srun would else ask for those of the job, the lost ones too.
+once_on() {
+  local count
+  count=$(wc -l <<< "$1")
+  ${limit:+timeout -k 5 "$limit"} srun --overlap --nodes="$count" --ntasks="$count" --nodelist="$(paste -sd , <<< "$1")" --mpi=none "${@:2}"
+}
+
 # guard_first_node: a job with --no-kill that loses its first node, and with it this shell, would stay and run nothing. A process
 # on the next node puts it back into the queue then.
 guard_first_node() {
   local first second
   { read -r first && read -r second; } <<< "$alive" || return 0
   # shellcheck disable=SC2016 # for that shell
-  srun --overlap --nodes=1 --ntasks=1 --nodelist="$second" --mpi=none bash -c '
+  once_on "$second" bash -c '
     until [[ $(scontrol show node "$1" -o) == *State=DOWN* ]]; do sleep 5; done
     scontrol requeue "$SLURM_JOB_ID"' guard "$first" &> /dev/null &
 }
@@ -143,7 +151,7 @@ guard_first_node() {
 # find_lost_nodes: sets live and lost, the nodes of $alive that give a sign of life and those that do not. Slurm itself notices
 # after SlurmdTimeout, and then ends what still runs in the job; with --no-kill it takes the node out of the job.
 find_lost_nodes() {
-  local count present
+  local present
   live='' lost=''
   if [[ -z ${SLURM_JOB_ID:-} ]]; then
     lost=$(grep -o -m 1 'lost communication with a remote daemon' "$words" || true)
@@ -151,22 +159,17 @@ find_lost_nodes() {
   fi
   alive=${alive:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")}
   present=$(scontrol show hostnames "$(squeue -h -j "$SLURM_JOB_ID" -o %N)" | grep -xF "$alive" || true)
-  count=$(wc -l <<< "$present")
-  live=$(timeout -k 5 60 srun --overlap --nodes="$count" --ntasks="$count" --nodelist="$(paste -sd , <<< "$present")" --mpi=none \
-    printenv SLURMD_NODENAME 2> /dev/null | sort -u || true)
+  live=$(limit=60 once_on "$present" printenv SLURMD_NODENAME 2> /dev/null | sort -u || true)
   if [[ -n $live ]]; then lost=$(grep -vxF "$live" <<< "$alive" | paste -sd ' ' || true); fi
 }
 
-# rescue FOLDER [NODES]: makes a checkpoint of the state that this host, or each of the nodes, keeps in memory. Number and names
-# of the nodes are given: srun would else ask for those of the job, the lost ones too.
+# rescue FOLDER [NODES]: makes a checkpoint of the state that this host, or each of the nodes, keeps in memory.
 rescue() {
-  local count
   if [[ $(flotilla --help) != *$'\n  rescue '* ]]; then return; fi
   if [[ -z ${2:-} ]]; then
     flotilla rescue "$1" || true
   else
-    count=$(wc -l <<< "$2")
-    srun --overlap --nodes="$count" --ntasks="$count" --nodelist="$(paste -sd , <<< "$2")" --mpi=none flotilla rescue "$1" || true
+    once_on "$2" flotilla rescue "$1" || true
   fi
 }
 

@@ -61,7 +61,7 @@ struct SubcommandOf {
   void (*take_positionals)(Arguments& arguments, Positionals& positionals) = nullptr;
   /// Runs in one process, without MPI. Null: `run_on_ranks` is there. @returns the exit code
   int (*run_alone)(const Arguments& arguments) = nullptr;
-  /// Of a command in one process: a launcher may start it once on each host, side by side
+  /// Whether a launcher may start a command that runs in one process once on each host, side by side
   bool once_a_host = false;
   /// Collective over all ranks of the job. @returns the exit code
   int (*run_on_ranks)(const Arguments& arguments, const mpi::Communicator& world,

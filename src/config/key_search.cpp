@@ -54,7 +54,7 @@ Words joined_names(std::string_view names) {
   return joined;
 }
 
-/// What is searched of a key.
+/// The words of a key that a search looks at.
 struct Entry {
   const Key* key;
   Words other_names;           ///< Each without separators
