@@ -118,6 +118,15 @@ std::string epoch_text(const StartReport& run, std::int64_t step, std::int64_t e
                      epoch + 1 + (behind_it + run.steps_per_epoch - 1) / run.steps_per_epoch);
 }
 
+/// Whether the best validation so far is this one, not another one of its epoch.
+bool is_best(const ValidationReport& report) {
+  if (*report.best_epoch != report.epoch) return false;
+  for (const Figures* figures : {&report.averages, &report.figures})  // as BestValidation compares them
+    if (const auto found = figures->find(*report.best_of); found != figures->end())
+      return found->second == *report.best;
+  return true;
+}
+
 constexpr const char* erase_line = "\r\033[K";
 
 /// 0 if `descriptor` is no terminal or has no size.
@@ -201,7 +210,7 @@ std::string short_line(const StartReport& run, const ValidationReport& report) {
   if (report.epoch_s) line += ", " + duration_text(*report.epoch_s);
   if (!report.best || !report.best_of || !report.best_epoch) return line;
   const Metric* metric = find_metric(*report.best_of);
-  if (*report.best_epoch == report.epoch) return line + ", the best so far";
+  if (is_best(report)) return line + ", the best so far";
   return line +
          fmt::format(", best {} in epoch {}",
                      metric == nullptr ? figure_text(*report.best) : figure_text(*metric, *report.best),

@@ -154,7 +154,7 @@ TEST(Console, SaysAValidationShortlyWithTheBestOne) {
                           .averages = {{"loss", 0.2}, {"accuracy_top1", 0.98}},
                           .epoch_s = 75.0,
                           .best_of = "accuracy_top1",
-                          .best = 0.975,
+                          .best = 0.98,
                           .best_epoch = 2,
                           .classes = 10};
   EXPECT_EQ(short_line(run, report),
@@ -166,6 +166,35 @@ TEST(Console, SaysAValidationShortlyWithTheBestOne) {
   report.best_epoch = 0;
   EXPECT_EQ(short_line(run, report),
             "epoch 3 of 10, validation: loss 0.25, acc1 97.50 %, 1 min 15 s, best acc1 98.00 % in epoch 1");
+}
+
+TEST(Console, SaysWhichOfTheValidationsOfAnEpochIsTheBest) {
+  const StartReport run{.steps = 790, .steps_per_epoch = 79};
+  ValidationReport report{.step = 200,
+                          .epoch = 2,
+                          .figures = {{"loss", 0.25}, {"accuracy_top1", 0.97}},
+                          .samples = 2000,
+                          .best_of = "accuracy_top1",
+                          .best = 0.97,
+                          .best_epoch = 2,
+                          .classes = 10};
+  const std::string first = "epoch 3 of 10, validation: loss 0.25, acc1 97.00 %";
+  EXPECT_EQ(short_line(run, report), first + ", the best so far");
+
+  report.step = 210;  // a worse one, then a better one of the same epoch
+  report.best = 0.98;
+  EXPECT_EQ(short_line(run, report), first + ", best acc1 98.00 % in epoch 3");
+  report.step = 220;
+  report.best = report.figures["accuracy_top1"] = 0.99;
+  EXPECT_EQ(short_line(run, report), "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, the best so far");
+
+  report.averages = {{"accuracy_top1", 0.985}};  // the figure that is compared where there is an average
+  EXPECT_EQ(short_line(run, report),
+            "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, best acc1 99.00 % in "
+            "epoch 3");
+  report.best = 0.985;
+  EXPECT_EQ(short_line(run, report),
+            "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, the best so far");
 }
 
 TEST(Console, ShowsTheKindsOfItsVerbosityAndCutsPlans) {
