@@ -169,7 +169,7 @@ TEST(Console, SaysAValidationShortlyWithTheBestOne) {
 }
 
 TEST(Console, SaysWhichOfTheValidationsOfAnEpochIsTheBest) {
-  const StartReport run{.steps = 790, .steps_per_epoch = 79};
+  const StartReport run{};
   ValidationReport report{.step = 200,
                           .epoch = 2,
                           .figures = {{"loss", 0.25}, {"accuracy_top1", 0.97}},
@@ -178,7 +178,7 @@ TEST(Console, SaysWhichOfTheValidationsOfAnEpochIsTheBest) {
                           .best = 0.97,
                           .best_epoch = 2,
                           .classes = 10};
-  const std::string first = "epoch 3 of 10, validation: loss 0.25, acc1 97.00 %";
+  const std::string first = "epoch 3, validation: loss 0.25, acc1 97.00 %";
   EXPECT_EQ(short_line(run, report), first + ", the best so far");
 
   report.step = 210;  // a worse one, then a better one of the same epoch
@@ -186,15 +186,15 @@ TEST(Console, SaysWhichOfTheValidationsOfAnEpochIsTheBest) {
   EXPECT_EQ(short_line(run, report), first + ", best acc1 98.00 % in epoch 3");
   report.step = 220;
   report.best = report.figures["accuracy_top1"] = 0.99;
-  EXPECT_EQ(short_line(run, report), "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, the best so far");
+  EXPECT_EQ(short_line(run, report), "epoch 3, validation: loss 0.25, acc1 99.00 %, the best so far");
 
   report.averages = {{"accuracy_top1", 0.985}};  // the figure that is compared where there is an average
   EXPECT_EQ(short_line(run, report),
-            "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, best acc1 99.00 % in "
+            "epoch 3, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, best acc1 99.00 % in "
             "epoch 3");
   report.best = 0.985;
   EXPECT_EQ(short_line(run, report),
-            "epoch 3 of 10, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, the best so far");
+            "epoch 3, validation: loss 0.25, acc1 99.00 %, averaged acc1 98.50 %, the best so far");
 }
 
 TEST(Console, ShowsTheKindsOfItsVerbosityAndCutsPlans) {
