@@ -109,6 +109,8 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   try {
     if (line && launched) check_alone(*line->command, *launched);
     if (line && line->command->runs_alone) return line->command->run_alone(line->arguments);
+    const int ranks = line ? line->command->ranks_to_start(line->arguments) : 0;
+    if (ranks > 1 && !launched) flotilla::start_ranks(ranks, argv);
   } catch (const std::exception& error) {
     return say_error(flotilla::text_of(error), flotilla::exit_code_of(error));
   }

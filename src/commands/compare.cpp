@@ -34,6 +34,7 @@ struct CompareArguments {
   std::string plan;                    ///< TOML (src/compare/plan.hpp)
   std::vector<std::string> overrides;  ///< For all of its runs
   Verbosity verbosity = Verbosity::normal;
+  int ranks = 0;  ///< To be started where no launcher did; 0: none
 };
 
 /// A plan that all ranks have read and checked, with what became of its trainings.
@@ -249,6 +250,11 @@ void write_results(const Prepared& prepared, const CompareArguments& arguments) 
 /// every rank throws.
 int compare(const CompareArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   Console::of_process().set_verbosity(arguments.verbosity);
+  agree(world, [&] {
+    if (arguments.ranks != 0 && arguments.ranks != world.size())
+      throw UserError(cat("--ranks ", arguments.ranks, ", but the launcher started ", world.size(),
+                          ": leave out --ranks, or the launcher"));
+  });
   // 1. All mistakes of the plan and its runs, before anything is trained.
   Prepared prepared = prepare(arguments, world);
   prepared.progress = find_progress(prepared, world);
@@ -280,6 +286,10 @@ Subcommand compare_command() {
       .add_options =
           [](CLI::App& command, CompareArguments& arguments, Positionals& positionals) {
             add_verbosity(command, arguments.verbosity);
+            command
+                .add_option("--ranks", arguments.ranks,
+                            "Start this many ranks on this machine, without mpirun or srun")
+                ->check(CLI::PositiveNumber);
             positionals.add_file(command, "PLAN",
                                  "TOML file: a deck and what each run sets in it (docs/compare.md)");
             positionals.add_overrides(command);
@@ -294,6 +304,7 @@ Subcommand compare_command() {
           },
       .run_on_ranks = compare,
       .stops_in_order = [](const CompareArguments& /*arguments*/) { return true; },
+      .ranks_to_start = [](const CompareArguments& arguments) { return arguments.ranks; },
   };
 }
 

@@ -68,6 +68,8 @@ struct SubcommandOf {
                       FailureHandler& failure) = nullptr;
   /// Whether it ends in order when the job is asked to stop. Null: it does not
   bool (*stops_in_order)(const Arguments& arguments) = nullptr;
+  /// Ranks that it starts where no launcher did. Null or below 2: it runs in this process
+  int (*ranks_to_start)(const Arguments& arguments) = nullptr;
 };
 
 /// SubcommandOf without the type of its arguments.
@@ -89,6 +91,7 @@ struct Subcommand {
   std::function<int(const Arguments& arguments, const mpi::Communicator& world, FailureHandler& failure)>
       run_on_ranks;
   std::function<bool(const Arguments& arguments)> stops_in_order;
+  std::function<int(const Arguments& arguments)> ranks_to_start;
 };
 
 template <class Of>
@@ -114,6 +117,9 @@ Subcommand::Subcommand(const SubcommandOf<Of>& of)
       }),
       stops_in_order([of](const Arguments& given) {
         return of.stops_in_order != nullptr && of.stops_in_order(std::any_cast<const Of&>(given));
+      }),
+      ranks_to_start([of](const Arguments& given) {
+        return of.ranks_to_start != nullptr ? of.ranks_to_start(std::any_cast<const Of&>(given)) : 0;
       }) {}
 
 /// All subcommands in the order in which help lists them; a group stands before its commands.

@@ -4,13 +4,16 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -89,6 +92,33 @@ std::optional<LaunchedProcess> launched_process() {
     return by_srun ? LaunchedProcess{srun, process.count, process.number} : process;
   }
   return std::nullopt;
+}
+
+void start_ranks(int ranks, char** argv) {
+  for (const LauncherVariables& names : launchers)
+    if (count_in(names.count) >= 0 && count_in(names.number) >= 0)
+      throw UserError(cat("--ranks ", ranks, " starts ranks, but ", names.launcher,
+                          " started this process: leave out one of the two"));
+  // As jobscripts/local.sh: more ranks than cores may be started, and one that waits gives its core away.
+  const std::array<std::pair<const char*, const char*>, 5> settings = {
+      {{"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+       {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+       {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+       {"OMPI_MCA_mpi_yield_when_idle", "1"}}};
+  for (const auto& [name, value] : settings) setenv(name, value, 0);
+  if (geteuid() == 0)
+    for (const char* const name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      setenv(name, "1", 0);
+  std::string launcher = "mpirun";
+  std::string option = "-n";
+  std::string count = std::to_string(ranks);
+  std::vector<char*> words = {launcher.data(), option.data(), count.data()};
+  for (char** word = argv; *word != nullptr; ++word) words.push_back(*word);
+  words.push_back(nullptr);
+  execvp("mpirun", words.data());
+  throw UserError(cat("cannot start mpirun, which --ranks needs: ", std::strerror(errno),
+                      "; put the mpirun of this program's MPI on PATH"));
 }
 
 std::string singleton_mpi_error(const LaunchedProcess& process, const std::string& mpi) {

@@ -22,6 +22,11 @@ void leave_task_of_shell();
 /// one process only. To be called before MPI is initialised, which may set them too.
 std::optional<LaunchedProcess> launched_process();
 
+/// Replaces this process by mpirun, which starts the program with the same arguments on `ranks` ranks of this
+/// host, more than its cores too; settings of the environment are kept. Does not return.
+/// @throws UserError if a launcher started this process, or there is no mpirun
+[[noreturn]] void start_ranks(int ranks, char** argv);
+
 /// Why the processes of a launcher do not know of each other, and the remedy: for those that each find
 /// themselves alone in MPI_COMM_WORLD. `mpi` is the MPI of this program, as "Open MPI 4.1.4".
 std::string singleton_mpi_error(const LaunchedProcess& process, const std::string& mpi);

@@ -100,6 +100,29 @@ TEST_F(Compare, TrainsEachRunWithEachSeedToTheBitsOfTrain) {
       << other.errors;
 }
 
+TEST_F(Compare, StartsItsRanksWhereNoLauncherDid) {
+  const std::string file = plan("", run_text("flat", {}));
+  fs::create_directory(path("bin"));
+  fs::create_symlink(FLOTILLA_MPIEXEC, path("bin/mpirun"));
+  const std::string search = "PATH=" + path("bin") + ":/usr/bin:/bin";
+  Texts words = command(file, "all", {"train.epochs=0", "train.steps=4", "--ranks", "2"});
+  words.insert(words.begin(), FLOTILLA_EXECUTABLE);
+
+  const Result result = run(in_environment({search}, words));
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(results("all").at("command").get<std::string>().find("mpirun -n 2 "), std::string::npos);
+  const Result three = flotilla(2, command(file, "other", {"--ranks=3"}));
+  EXPECT_EQ(three.exit_code, 2);
+  EXPECT_NE(three.errors.find("--ranks 3, but the launcher started 2: "), std::string::npos) << three.errors;
+  const Result one = flotilla(1, command(file, "other", {"--ranks=3"}));
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_NE(one.errors.find("leave out one of the two"), std::string::npos) << one.errors;
+  const Result none = run(in_environment({"PATH=" + path("none")}, words));
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.errors.find("cannot start mpirun"), std::string::npos) << none.errors;
+}
+
 TEST_F(Compare, GivesAllRunsOfASeedOneInitialModel) {
   Texts on_servers = served;
   on_servers.insert(on_servers.end(), {"server.mode=async"});
