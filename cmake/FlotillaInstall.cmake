@@ -47,14 +47,15 @@ install(FILES scripts/rewrite_hdf5.py scripts/to_tensorboard.py scripts/torch_to
 # Documents lie elsewhere than what they link to in the source tree.
 install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program PATTERN "*.md" EXCLUDE)
-file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS README.md "docs/*.md")
+file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS README.md "docs/*.md"
+     "docs/appendix/*.md")
 file(RELATIVE_PATH to_shared "/${CMAKE_INSTALL_DOCDIR}" "/${shared}")
 foreach(document IN LISTS documents)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
   file(READ "${document}" text)
-  string(REGEX REPLACE "\\]\\(((\\.\\./)?)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")
+  string(REGEX REPLACE "\\]\\(((\\.\\./)*)(inputs|examples)/" "](\\1${to_shared}/\\3/" text "${text}")
   # The sources are not installed: a link to one becomes its text.
-  string(REGEX REPLACE "\\[([^]]+)\\]\\(\\.\\./(kernels|models|mpi|src)/[^)]*\\)" "\\1" text "${text}")
+  string(REGEX REPLACE "\\[([^]]+)\\]\\((\\.\\./)+(kernels|models|mpi|src)/[^)]*\\)" "\\1" text "${text}")
   file(WRITE "${PROJECT_BINARY_DIR}/installed/${document}" "${text}")
   cmake_path(GET document PARENT_PATH folder)
   install(FILES "${PROJECT_BINARY_DIR}/installed/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}"

@@ -396,7 +396,7 @@ checked "check cnn_mnist" 2 "$inputs/cnn_mnist.toml"
 
 # ratio <name> <json key pattern> <ranks> <arguments>...: OLD and NEW in turn; the median of NEW's times over that of OLD's.
 # Threads of both spin for equally long, GNU OpenMP's own default unless GOMP_SPINCOUNT is set: builds before a4f46a9 keep that
-# default and later ones let threads sleep soon (docs/performance.md, "Shared cores"), which is no difference of the operations.
+# default and later ones let threads sleep soon (docs/appendix/performance.md, "Shared cores"), which is no difference of the operations.
 ratio() {
   local name=$1 key=$2 ranks=$3 round build
   wanted "$name" && ((rounds > 0)) || return 0

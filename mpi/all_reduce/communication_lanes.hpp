@@ -15,7 +15,7 @@ namespace flotilla::mpi {
 
 /// A thread that communicates beside the computation: it performs calls, such as all-reduces, one after
 /// another in the order in which they were started (non-blocking MPI calls do not progress by themselves:
-/// docs/performance.md). No allocation and no lock per call.
+/// docs/appendix/performance.md). No allocation and no lock per call.
 class CommunicationThread {
  public:
   using Work = std::function<void(DeviceSpan<float> data, const CallSite& at)>;

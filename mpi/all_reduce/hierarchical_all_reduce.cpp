@@ -32,7 +32,8 @@ std::vector<int> in_world(std::vector<int> of_group, const std::vector<int>& gro
 }
 
 /// Across groups. Up to some number of them every slice goes straight to its owner: MPI_Allreduce would keep
-/// a processor busy while the wire is (docs/performance.md). Beyond, MPI's algorithms send fewer messages.
+/// a processor busy while the wire is (docs/appendix/performance.md). Beyond, MPI's algorithms send fewer
+/// messages.
 std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, SumOrder order) {
   constexpr int few = 16;
   const bool straight = wire == Wire::float32 && members.size() <= few;

@@ -20,7 +20,7 @@ class Environment {
 };
 
 /// Ends the whole job at once with `exit_code`; never returns. MPI_Abort, then _exit from a second timer,
-/// because MPI_Abort may block too (docs/faults.md). Safe from any thread.
+/// because MPI_Abort may block too (docs/troubleshooting.md). Safe from any thread.
 [[noreturn]] void abort_job(int exit_code);
 
 /// While it exists, abort_job() calls `work` before it ends the job, to abort operations of another library

@@ -306,7 +306,7 @@ std::vector<Key> checkpoint_and_validation_keys() {
       key<&CheckpointConfig::resident>(
           "checkpoint.resident", any_value(), of_machine,
           "Keep the newest state in the memory of the hosts (/dev/shm) too, from which a run whose processes "
-          "were killed goes on (docs/faults.md). \"auto\": where there is room for two states; true and "
+          "were killed goes on (docs/reference.md). \"auto\": where there is room for two states; true and "
           "false "
           "need no quotes"),
       key<&ValidationConfig::every>("validation.every", at_least(0, most_steps), of_machine,

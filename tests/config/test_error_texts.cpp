@@ -10,7 +10,7 @@
 
 #include "src/config/keys.hpp"
 
-// docs/errors.md: what it says that the program prints is in the program.
+// docs/troubleshooting.md: what it says that the program prints is in the program.
 
 namespace flotilla {
 namespace {
@@ -50,9 +50,9 @@ std::string program_texts() {
   return all;
 }
 
-/// The messages of docs/errors.md: the first column of its tables.
+/// The messages of docs/troubleshooting.md: the first cells of its tables that hold a message only.
 std::vector<std::string> documented_messages() {
-  const std::string text = read(fs::path(FLOTILLA_SOURCE_DIR) / "docs" / "errors.md");
+  const std::string text = read(fs::path(FLOTILLA_SOURCE_DIR) / "docs" / "troubleshooting.md");
   std::vector<std::string> messages;
   const std::regex row("\\n\\| `([^`]+)` \\|");
   for (std::sregex_iterator found(text.begin(), text.end(), row); found != std::sregex_iterator(); ++found)
@@ -77,7 +77,7 @@ TEST(ErrorTexts, OfTheDocumentationAreInTheProgram) {
   const std::string program = program_texts();
   const std::vector<std::string> messages = documented_messages();
 
-  EXPECT_EQ(messages.size(), 30U);
+  EXPECT_GE(messages.size(), 40U);
   for (const std::string& message : messages) {
     const std::vector<std::string> parts = parts_of(message);
     EXPECT_FALSE(parts.empty()) << message;
@@ -87,7 +87,7 @@ TEST(ErrorTexts, OfTheDocumentationAreInTheProgram) {
 }
 
 TEST(ErrorTexts, OfTheDocumentationNameKeysThatAreThere) {
-  const std::string text = read(fs::path(FLOTILLA_SOURCE_DIR) / "docs" / "errors.md");
+  const std::string text = read(fs::path(FLOTILLA_SOURCE_DIR) / "docs" / "troubleshooting.md");
   const std::regex key("`((?:run|train|data|model|device|strategy|schedule|optimizer)(?:\\.[a-z_]+)+)");
   int found = 0;
   for (std::sregex_iterator at(text.begin(), text.end(), key); at != std::sregex_iterator(); ++at, ++found) {

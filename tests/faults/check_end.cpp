@@ -11,7 +11,7 @@ namespace flotilla::test {
 
 namespace {
 
-/// Beyond run.watchdog_s, as docs/faults.md promises.
+/// Beyond run.watchdog_s, as docs/troubleshooting.md promises.
 constexpr double bound_beyond_watchdog_s = 5.0;
 /// Of a run from its start to its end.
 constexpr double bound_of_whole_run_s = 40.0;
