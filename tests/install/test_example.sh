@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples/custom_model, copied out of the installed tree, builds against it, and its program does all that flotilla does.
+# examples/custom_model, copied out of the installed tree, builds against it, and its program does all that flotilla does; so does
+# the program of docs/library.md.
 # Arguments: the installed tree, CMake's generator, C compiler, C++ compiler.
 set -euo pipefail
 tree=$1 generator=$2 c_compiler=$3 compiler=$4
 # shellcheck source=tests/install/expect.sh
 . "${0%/*}/expect.sh"
+# shellcheck source=tests/scripts/commands_of.sh
+. "${0%/*}/../scripts/commands_of.sh"
 cd "$work"
 deck=$tree/share/flotilla/examples/custom_model/digits.toml
 run=runs/residual_digits
@@ -14,11 +17,27 @@ two_ranks() {
   "${MPIEXEC:?}" -n 2 build/custom_model "$@"
 }
 
+# build FROM TO
+build() {
+  "${CMAKE:?}" -S "$1" -B "$2" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER="$c_compiler" \
+    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$tree" >said 2>&1 || { cat said; exit 1; }
+  "$CMAKE" --build "$2" >said 2>&1 || { cat said; exit 1; }
+}
+
 it_builds() {
   cp -r "$tree/share/flotilla/examples/custom_model" copy
-  "${CMAKE:?}" -S copy -B build -G "$generator" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER="$c_compiler" \
-    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$tree" >said 2>&1 || { cat said; exit 1; }
-  "$CMAKE" --build build >said 2>&1 || { cat said; exit 1; }
+  build copy build
+}
+
+the_program_of_the_page_builds_and_trains() {
+  mkdir page
+  (cd page && files_of "$tree/share/doc/flotilla/docs/library.md")
+  expect 'files of the page' 'CMakeLists.txt main.cpp' "$(cd page && echo *)"
+  build page page_build
+  cp -r "$tree/share/flotilla/inputs" .
+  sed -i -e '/^widths /d' -e '/^activation /d' -e '/^initializer /d' inputs/mnist_mlp.toml # keys of "mlp"
+  expect_said 'done after step 20' 0 page_build/small train inputs/mnist_mlp.toml model.kind=small model.small.width=16 \
+    train.steps=20 run.output=runs/page
 }
 
 it_trains_resumes_and_evaluates() {
@@ -53,6 +72,7 @@ it_needs_both_languages() {
 }
 
 it_builds
+the_program_of_the_page_builds_and_trains
 it_trains_resumes_and_evaluates
 it_has_its_own_name
 its_keys_are_checked

@@ -34,6 +34,7 @@ case "\$*" in
   'train inputs/mlp_'* | 'train inputs/c'*) less=(train.steps=10) ;;
   'train inputs/borehole.toml'*) less=(train.steps=50) ;;
   'train inputs/res'*) less=(train.steps=2 data.image_size=16 data.short_side=16 device.precision=float32) ;;
+  'compare inputs/plans/compare_photos'*) less=(train.steps=1 data.image_size=16 data.short_side=16) ;;
   'compare '*) less=(train.steps=10) ;;
   'make-data borehole '* | 'make-data criteo '*) set -- "\${@/%00000/00}" ;; # rows
   'bench all-reduce'*) less=(--bytes 4096) ;;
@@ -53,9 +54,9 @@ make_files() {
   cd "$1"
   cp -r "$source/inputs" .
   ln -s "$source/scripts" "$source/jobscripts" .
-  # The first of the plan's fourteen ways
-  sed -i -e '/^seeds/s/3/1/' -e '/hierarchical/,$d' inputs/plans/compare_digits.toml
-  sed -i '$d' inputs/plans/compare_digits.toml
+  # The first of the plans' fourteen ways
+  sed -i -e '/^seeds/s/3/1/' -e '/hierarchical/,$d' inputs/plans/compare_{digits,photos}.toml
+  sed -i '$d' inputs/plans/compare_{digits,photos}.toml
   gzip -dc inputs/data/mnist/t10k-images-idx3-ubyte.gz >new-images-idx3-ubyte
   local class number
   image >image.png
@@ -88,7 +89,9 @@ END
 # another test runs it.
 elsewhere() {
   case $1 in
-    'export PATH='* | scripts/quickstart.sh* | scripts/test.sh* | scripts/setup.sh* | cmake\ * | ctest\ *) ;; # the whole build
+    'export PATH='* | scripts/quickstart.sh* | scripts/test*.sh* | scripts/setup.sh* | cmake\ * | ctest\ *) ;; # the whole build
+    scripts/bundle.sh* | build/* | mpiexec.mpich\ *) ;; # other builds: tests/install/
+    tests/hosts/*) ;; # hosts made of namespaces: tests/hosts/
     sbatch\ * | squeue* | tail\ * | module\ *) ;; # Slurm, modules: tests/hosts/test_cluster_page.sh, tests/install/
     *device.kind=cuda* | *'--device cuda'* | *nvidia-smi*) ;; # a GPU
     python3\ *) ;; # Python's packages
