@@ -66,6 +66,7 @@ What to try next:
   mpirun -n 2 flotilla bench all-reduce                             # how fast ranks add their gradients here
   jobscripts/local.sh inputs/mnist_mlp.toml run.output=runs/local   # ranks and threads to fit this machine
 Keys of a deck are found by words, those of other programs too: flotilla keys learning rate
+docs/guide.md goes on from here, to your own data.
 END
 if (($(id -u) == 0)); then
   echo "As root Open MPI wants: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
