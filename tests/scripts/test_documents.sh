@@ -46,6 +46,8 @@ exec "$build/flotilla" "\$@" "\${less[@]}"
 END
   chmod +x bin/flotilla
   PATH=$work/bin:$PATH
+  mkdir tmp
+  export TMPDIR=$work/tmp
 }
 
 # make_files FOLDER: what a user has there.
