@@ -83,7 +83,7 @@ TEST_F(Disk, ThatIsFullCostsCheckpointsUntilThereIsRoomAgain) {
   EXPECT_NE(result.errors.find("flotilla: warning: the checkpoint of step "), std::string::npos)
       << result.errors;
   EXPECT_NE(result.errors.find("No space left on device"), std::string::npos) << result.errors;
-  EXPECT_EQ(step_of_newest(), metrics(output_, "end").back().at("step"));
+  EXPECT_EQ(step_of_newest(), last_metrics(output_, "end").at("step"));
   expect_to_go_on();
 }
 

@@ -130,7 +130,7 @@ TEST(SlowDisk, IsNoHang) {
       run(with_library(flotilla_command(2, keys), DIE_AT_CALL, {"FLOTILLA_TEST_SLOW_WRITES=400"}));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_GT(metrics(folder.path("run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
+  EXPECT_GT(first_metrics(folder.path("run"), "checkpoint").at("write_s").get<double>(), 5.0);
 }
 
 // A checkpoint that is read back, to verify it, is read one piece after the other.
@@ -143,7 +143,7 @@ TEST(SlowDisk, IsNoHangWhileACheckpointIsVerified) {
       run(with_library(flotilla_command(2, keys), DIE_AT_CALL, {"FLOTILLA_TEST_SLOW_READS=0 900"}));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_GT(metrics(folder.path("slow/run"), "checkpoint").front().at("write_s").get<double>(), 5.0);
+  EXPECT_GT(first_metrics(folder.path("slow/run"), "checkpoint").at("write_s").get<double>(), 5.0);
 }
 
 TEST(WallClock, ThatJumpsChangesNothing) {
@@ -178,7 +178,7 @@ TEST(WallClock, ThatJumpsIsNoTimeLimitAndNoHang) {
   kill(program.pid(), SIGUSR1);
 
   EXPECT_EQ(program.wait().exit_code, 75);
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "stopped");
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "stopped");
 }
 
 /// What may happen to a file of the newest checkpoint.

@@ -165,6 +165,25 @@ std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::st
   return found;
 }
 
+namespace {
+
+std::vector<nlohmann::json> some_metrics(const std::string& run_folder, const std::string& event) {
+  std::vector<nlohmann::json> found = metrics(run_folder, event);
+  if (found.empty())
+    throw std::runtime_error("no event \"" + event + "\" in " + run_folder + "/metrics.jsonl");
+  return found;
+}
+
+}  // namespace
+
+nlohmann::json first_metrics(const std::string& run_folder, const std::string& event) {
+  return some_metrics(run_folder, event).front();
+}
+
+nlohmann::json last_metrics(const std::string& run_folder, const std::string& event) {
+  return some_metrics(run_folder, event).back();
+}
+
 std::vector<double> losses(const std::string& run_folder) {
   std::vector<double> found;
   for (const nlohmann::json& step : metrics(run_folder, "step")) found.push_back(step.at("loss"));

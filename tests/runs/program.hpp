@@ -56,6 +56,9 @@ std::string source_path(const std::string& relative);  ///< In the source tree.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
+/// @throws std::runtime_error if the run has none, because it failed
+nlohmann::json first_metrics(const std::string& run_folder, const std::string& event);
+nlohmann::json last_metrics(const std::string& run_folder, const std::string& event);  ///< As first_metrics()
 /// Of each step that metrics.jsonl has.
 std::vector<double> losses(const std::string& run_folder);
 /// Expects exit code 2 and one message on stderr (its list of mistakes, if it has one, below it) with `text`

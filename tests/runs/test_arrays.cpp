@@ -291,8 +291,8 @@ TEST_F(RunsOnArrays, AFolderOfCifarIsTrainingAndValidation) {
           "data.kind=cifar", cifar, "data.validation.path=" + folder.path(), "model.widths=[]",
           "train.epochs=1", "train.global_batch_size=16", "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  EXPECT_EQ(test::metrics(folder.path("run"), "step").back()["step"], 4);  // of 64 samples
-  EXPECT_EQ(test::metrics(folder.path("run"), "validation").back()["samples"], 17);
+  EXPECT_EQ(test::last_metrics(folder.path("run"), "step")["step"], 4);  // of 64 samples
+  EXPECT_EQ(test::last_metrics(folder.path("run"), "validation")["samples"], 17);
 
   // Where a folder holds the test set alone, evaluation and export do.
   std::filesystem::create_directory(folder.path("held-out"));
@@ -374,7 +374,7 @@ TEST_F(PartsOfArrays, LieInOneFile) {
                "data.validation.inputs=x_test", "data.validation.targets=y_test"});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     EXPECT_EQ(test::count(result.output, "hold the same samples"), 0) << result.output;
-    losses.push_back(test::metrics(folder.path(std::string("run-") + path), "validation").back());
+    losses.push_back(test::last_metrics(folder.path(std::string("run-") + path), "validation"));
     EXPECT_EQ(losses.back()["samples"], 24);
     EXPECT_EQ(losses.back()["loss"], losses.front()["loss"]);
   }

@@ -66,7 +66,7 @@ TEST_F(Best, StaysBesideTheNewestAndIsFoundByItsName) {
     return a.at("loss").template get<double>() < b.at("loss").template get<double>();
   });
   EXPECT_EQ(best - all.begin(), std::ssize(all) - 3) << "two more validations follow the best one";
-  EXPECT_EQ(metrics(path("run"), "end").back().at("reason"), "stopped early");
+  EXPECT_EQ(last_metrics(path("run"), "end").at("reason"), "stopped early");
   EXPECT_NE(result.output.find("best         loss "), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("no better one in 2 validations (train.patience)"), std::string::npos)
       << result.output;
@@ -92,7 +92,7 @@ TEST_F(Best, IsTheSameOverResumesAtAnyEpoch) {
     Texts stopped = strategy;
     ASSERT_EQ(train(2, kind, strategy).exit_code, 0);
     const Texts whole = validations(kind);
-    const auto last = metrics(path(kind), "validation").back().at("step").get<std::int64_t>();
+    const auto last = last_metrics(path(kind), "validation").at("step").get<std::int64_t>();
     for (const std::int64_t steps : {last - 100, last - 50}) {
       Texts some = strategy;
       some.push_back("train.steps=" + std::to_string(steps));
@@ -114,14 +114,14 @@ TEST_F(Best, IsTheSameOverResumesAtAnyEpoch) {
 TEST_F(Best, OfARunThatStoppedEarlyEndsAtOnceUntilItGetsMorePatience) {
   ASSERT_EQ(train(1, "run").exit_code, 0);
   const std::size_t before = metrics(path("run"), "step").size();
-  const auto step = metrics(path("run"), "end").back().at("step").get<std::int64_t>();
+  const auto step = last_metrics(path("run"), "end").at("step").get<std::int64_t>();
 
   ASSERT_EQ(train(1, "run").exit_code, 0);
   EXPECT_EQ(metrics(path("run"), "step").size(), before);
-  EXPECT_EQ(metrics(path("run"), "end").back().at("reason"), "stopped early");
+  EXPECT_EQ(last_metrics(path("run"), "end").at("reason"), "stopped early");
 
   ASSERT_EQ(train(1, "run", {"train.patience=3"}).exit_code, 0);
-  EXPECT_GT(metrics(path("run"), "end").back().at("step").get<std::int64_t>(), step);
+  EXPECT_GT(last_metrics(path("run"), "end").at("step").get<std::int64_t>(), step);
 }
 
 TEST_F(Best, IsLeftOutWhereTheDeckDoesNotAskForIt) {
@@ -176,7 +176,7 @@ TEST_F(Best, CountsTheFiguresOfTheAveragedWeights) {
   ASSERT_EQ(average.size(), expected.size());
   for (std::size_t i = 0; i < average.size(); ++i) ASSERT_TRUE(test::within(average[i], expected[i], 1e-6));
 
-  const auto validation = metrics(path("run"), "validation").back();
+  const auto validation = last_metrics(path("run"), "validation");
   EXPECT_NE(validation.at("average_loss"), validation.at("loss"));
   EXPECT_EQ(validation.at("best"), validation.at("average_loss"));
 

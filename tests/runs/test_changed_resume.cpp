@@ -30,7 +30,7 @@ class ChangedResume : public testing::Test {
   std::string path(const std::string& name) const { return folder_.path(name); }
   Snapshot newest(const std::string& output) const { return final_model(path(output)); }
   double last_rate(const std::string& output) const {
-    return metrics(path(output), "step").back().at("learning_rate");
+    return last_metrics(path(output), "step").at("learning_rate");
   }
 
  private:

@@ -76,7 +76,7 @@ class ClickRuns : public testing::Test {
     return final_model(folder_.path(output)).values;
   }
   double auc(const std::string& output) const {
-    return metrics(folder_.path(output), "validation").back().at("auc").get<double>();
+    return last_metrics(folder_.path(output), "validation").at("auc").get<double>();
   }
 
   TemporaryFolder folder_;
@@ -159,7 +159,7 @@ TEST_F(ClickRuns, GoOnInFloat16WithWhatAGeoWorkerKeepsOfRows) {
   train("parts", 2, 1, until("15"));
   train("parts", 1, 1, until("45"));
 
-  EXPECT_GT(metrics(folder_.path("whole"), "end").back().at("skipped_steps").get<int>(), 0);
+  EXPECT_GT(last_metrics(folder_.path("whole"), "end").at("skipped_steps").get<int>(), 0);
   EXPECT_EQ(dense("parts"), dense("whole"));
   EXPECT_EQ(rows("parts"), rows("whole"));
 }
@@ -174,8 +174,8 @@ TEST_F(ClickRuns, LearnNoRowsFromAStepThatOverflows) {
     const Result result = flotilla(3, all);
 
     ASSERT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_GT(metrics(folder_.path(mode), "end").back().at("skipped_steps").get<int>(), 0) << mode;
-    EXPECT_LT(metrics(folder_.path(mode), "end").back().at("skipped_steps").get<int>(), 50) << mode;
+    EXPECT_GT(last_metrics(folder_.path(mode), "end").at("skipped_steps").get<int>(), 0) << mode;
+    EXPECT_LT(last_metrics(folder_.path(mode), "end").at("skipped_steps").get<int>(), 50) << mode;
     EXPECT_EQ(result.output.find("not finite"), std::string::npos) << result.output;
     EXPECT_GT(auc(mode), 0.6) << mode;
   }

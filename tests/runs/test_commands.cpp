@@ -33,7 +33,7 @@ class Commands : public testing::Test {
 TemporaryFolder* Commands::folder = nullptr;
 
 TEST_F(Commands, EvaluateCountsEverySampleOnceOnAnyNumberOfRanks) {
-  const auto trained = metrics(run_folder(), "validation").back();
+  const auto trained = last_metrics(run_folder(), "validation");
   char expected[64];
   std::snprintf(expected, sizeof(expected), "top-1       %.5f", trained.at("accuracy_top1").get<double>());
   for (const int ranks : {1, 3, 4}) {
@@ -134,8 +134,8 @@ TEST_F(Commands, ExportGivesAModelThatEvaluatesAlikeAndStartsAnotherTraining) {
   EXPECT_NE(checked.output.find("loaded 6 of 6 tensors from "), std::string::npos) << checked.output;
   ASSERT_EQ(training.exit_code, 0) << training.errors;
   EXPECT_NE(training.output.find("loaded 6 of 6 tensors from "), std::string::npos) << training.output;
-  EXPECT_TRUE(test::within(metrics(path("again"), "validation").back().at("loss").get<double>(),
-                           metrics(run_folder(), "validation").back().at("loss").get<double>(), 1e-4));
+  EXPECT_TRUE(test::within(last_metrics(path("again"), "validation").at("loss").get<double>(),
+                           last_metrics(run_folder(), "validation").at("loss").get<double>(), 1e-4));
   EXPECT_EQ(resumed.exit_code, 2);
 }
 

@@ -166,8 +166,8 @@ TEST_F(Compare, GoesOnAfterAStopToEqualResults) {
   EXPECT_EQ(count(resumed.output, "comparison   "), 1) << "the first run has ended before";
   for (const std::string run : {"flat", "local"}) {
     EXPECT_EQ(model("cut/" + run + "/seed-1").values, model("whole/" + run + "/seed-1").values);
-    EXPECT_EQ(metrics(path("cut/" + run + "/seed-1"), "validation").back().at("accuracy_top1"),
-              metrics(path("whole/" + run + "/seed-1"), "validation").back().at("accuracy_top1"));
+    EXPECT_EQ(last_metrics(path("cut/" + run + "/seed-1"), "validation").at("accuracy_top1"),
+              last_metrics(path("whole/" + run + "/seed-1"), "validation").at("accuracy_top1"));
   }
 }
 
@@ -182,7 +182,7 @@ TEST_F(Compare, IsToBeSubmittedAgainWhereSlurmsLimitComesAtTheStartOfALaterTrain
   const Result first = run(in_slurm);
   EXPECT_EQ(first.exit_code, 75) << first.errors;
   EXPECT_EQ(count(first.errors, "will not help"), 0) << first.errors;
-  EXPECT_EQ(metrics(path("all/does_not/seed-1"), "end").back().at("reason"), "time limit");
+  EXPECT_EQ(last_metrics(path("all/does_not/seed-1"), "end").at("reason"), "time limit");
 
   const Result second = run(in_slurm);
   EXPECT_EQ(second.exit_code, 2) << "nothing advanced but by one step";
@@ -206,9 +206,8 @@ TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
   EXPECT_TRUE(runs.at(2).at("trainings").at(0).at("failure").is_null());
   EXPECT_EQ(runs.at(2).at("final").at("seeds"), 1);
   EXPECT_EQ(count(result.errors, "training diverged, nothing more was saved"), 2) << result.errors;
-  EXPECT_EQ(metrics(path("all/hot/seed-1"), "end").back().at("reason"), "diverged");
-  EXPECT_LT(metrics(path("all/hot_alone/seed-1"), "end").back().at("step"), 50)
-      << "it waited for an averaging";
+  EXPECT_EQ(last_metrics(path("all/hot/seed-1"), "end").at("reason"), "diverged");
+  EXPECT_LT(last_metrics(path("all/hot_alone/seed-1"), "end").at("step"), 50) << "it waited for an averaging";
   EXPECT_EQ(count(flotilla(2, command(file, "all", {"train.epochs=1"})).output, "comparison   "), 0);
 }
 
@@ -227,7 +226,7 @@ TEST_F(Compare, RefusesTrainingsOnFilesWhoseContentsHaveChanged) {
   const std::string both = run_text("one", {}) + run_text("two", {"optimizer.kind=sgd"});
   const Result first = flotilla(1, command(plan("", run_text("one", {})), "all", data));
   ASSERT_EQ(first.exit_code, 0) << first.errors;
-  EXPECT_TRUE(metrics(path("all/one/seed-1"), "start").back().contains("validation_data"));
+  EXPECT_TRUE(last_metrics(path("all/one/seed-1"), "start").contains("validation_data"));
 
   // One byte, under the same name: before the second run begins, and after it has ended with it.
   pixels.back() ^= 1U;
@@ -292,8 +291,8 @@ TEST_F(Compare, TrainsEachRunForEquallyLong) {
     EXPECT_GE(run.at("seconds").at("mean"), 0.4);
     EXPECT_EQ(run.at("final").at("seeds"), 1) << "a validation at the end";
     const std::string folder = run.at("trainings").at(0).at("folder");
-    EXPECT_EQ(metrics(folder, "end").back().at("reason"), "done");
-    EXPECT_EQ(metrics(folder, "validation").back().at("step"), metrics(folder, "end").back().at("step"));
+    EXPECT_EQ(last_metrics(folder, "end").at("reason"), "done");
+    EXPECT_EQ(last_metrics(folder, "validation").at("step"), last_metrics(folder, "end").at("step"));
   }
 }
 

@@ -221,11 +221,11 @@ TEST(LocalSgdRuns, StopWithoutWaitingForTheirNextAveraging) {
   const Result stopped = program.wait();
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "stopped");
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "stopped");
   Texts on = run;
   on.emplace_back(
       "train.steps=" +
-      std::to_string(metrics(folder.path("run"), "end").back().at("step").get<std::int64_t>() + 50));
+      std::to_string(last_metrics(folder.path("run"), "end").at("step").get<std::int64_t>() + 50));
   EXPECT_EQ(flotilla(2, on).exit_code, 0);
 }
 
@@ -248,7 +248,7 @@ TEST(LocalSgdRuns, StopWhereGroupsTakeStepsTogether) {
                    "run.log_every=100000", "train.epochs=100000", "validation.every=0"}));
 
     EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
-    EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+    EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
   }
 }
 

@@ -269,7 +269,7 @@ TEST(MixedPrecisionRuns, ReachTheAccuracyOfFloat32) {
   for (const std::string precision : {"float32", "float16", "bfloat16"}) {
     train(2, arguments("mnist_mlp.toml", folder.path(precision),
                        {"device.precision=" + precision, "train.steps=157"}));
-    const auto found = metrics(folder.path(precision), "validation").back();
+    const auto found = last_metrics(folder.path(precision), "validation");
     accuracies[precision] = found.at("accuracy_top1");
     samples = found.at("samples");
   }

@@ -51,7 +51,7 @@ TEST(Mlperf, ARunEndsAtItsTargetAndLogsItOnce) {
   for (const auto& end : metrics(folder.path("run"), "end")) EXPECT_EQ(end.at("reason"), "target reached");
   EXPECT_NE(first.output.find("best.h5; train.target is reached"), std::string::npos) << first.output;
   EXPECT_EQ(read_file(folder.path("run/mlperf.log")), log);
-  const double accuracy = metrics(folder.path("run"), "validation").front().at("accuracy_top1");
+  const double accuracy = first_metrics(folder.path("run"), "validation").at("accuracy_top1");
   const std::string value = nlohmann::json(accuracy).dump();
   for (const std::string part :
        {R"("key":"submission_benchmark","value":"resnet")", R"("key":"global_batch_size","value":8)",

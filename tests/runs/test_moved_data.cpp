@@ -125,7 +125,7 @@ TEST_P(MovedData, IsTheSameWhereverItLiesAndRefusedWhereItChanged) {
   EXPECT_EQ(count(moved.output, "data.train lies elsewhere and holds the same samples ("), 1) << moved.output;
   ASSERT_EQ(staged.exit_code, 0) << staged.errors;
   EXPECT_EQ(count(staged.output, "lies elsewhere"), 0) << staged.output;
-  EXPECT_EQ(metrics(path("run"), "step").back().at("step"), 6);
+  EXPECT_EQ(last_metrics(path("run"), "step").at("step"), 6);
   EXPECT_EQ(changed.exit_code, 2);
   EXPECT_EQ(count(changed.errors, "flotilla: "), 1) << changed.errors;
   EXPECT_EQ(count(changed.errors, "data.train holds other samples than when it was saved ("), 1)

@@ -162,7 +162,7 @@ TEST_P(ServerMode, StopsOnRequestAndGoesOn) {
   const Result stopped = program.wait();
 
   ASSERT_EQ(stopped.exit_code, 75) << stopped.errors;
-  const auto end = metrics(folder.path("run"), "end").back();
+  const auto end = last_metrics(folder.path("run"), "end");
   EXPECT_EQ(end.at("reason"), "stopped");
   run.push_back("train.steps=" + std::to_string(end.at("step").get<std::int64_t>() + 50));
   EXPECT_EQ(flotilla(4, run).exit_code, 0);
@@ -177,7 +177,7 @@ TEST_P(ServerMode, LearnsTheDigits) {
   const Result result = flotilla(4, run);
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_GT(metrics(folder.path("run"), "validation").back().at("accuracy_top1").get<double>(), 0.87);
+  EXPECT_GT(last_metrics(folder.path("run"), "validation").at("accuracy_top1").get<double>(), 0.87);
   EXPECT_NE(result.output.find("largest ÷ mean"), std::string::npos) << result.output;
   EXPECT_NE(read_file(folder.path("run") + "/roles.txt").find("server"), std::string::npos);
 }
@@ -219,7 +219,7 @@ TEST(ParameterServerRuns, DoNotWaitForAWorkerThatPauses) {
   wait_for_a_step(folder.path("run"));
   const std::vector<pid_t> ranks = rank_processes(program.pid(), 4);
   const auto steps_so_far = [&] {
-    return metrics(folder.path("run"), "step").back().at("step").get<std::int64_t>();
+    return last_metrics(folder.path("run"), "step").at("step").get<std::int64_t>();
   };
 
   kill(ranks[3], SIGSTOP);  // worker 1

@@ -35,7 +35,7 @@ class Regression : public testing::Test {
   }
   Snapshot model(const std::string& output) const { return final_model(path(output)); }
   nlohmann::json validation(const std::string& output) const {
-    return metrics(path(output), "validation").back();
+    return last_metrics(path(output), "validation");
   }
 
  private:
@@ -45,7 +45,7 @@ class Regression : public testing::Test {
 TEST_F(Regression, ReportsTheErrorsOfNumbersInsteadOfAccuracies) {
   const Result result = train(2, "run");
 
-  const nlohmann::json step = metrics(path("run"), "step").back();
+  const nlohmann::json step = last_metrics(path("run"), "step");
   EXPECT_FALSE(step.contains("accuracy_top1"));
   const nlohmann::json found = validation("run");
   EXPECT_FALSE(found.contains("accuracy_top1"));

@@ -141,7 +141,7 @@ TEST_F(RegressionValues, OfNumbersAreInUnitsOfTheData) {
     squares += (y[i] - expected[i]) * (y[i] - expected[i]);
     absolute += std::abs(y[i] - expected[i]);
   }
-  const nlohmann::json found = metrics(path("run"), "validation").back();
+  const nlohmann::json found = last_metrics(path("run"), "validation");
   const auto count = static_cast<double>(y.size());
   EXPECT_TRUE(test::within(found.at("rmse").get<double>(), std::sqrt(squares / count), 1e-4));
   EXPECT_TRUE(test::within(found.at("mae").get<double>(), absolute / count, 1e-4));
@@ -167,7 +167,7 @@ TEST_F(RegressionValues, TheBoreholeDeckReachesItsR2InAShortRun) {
           "schedule.learning_rate=0.01", "device.threads=1", "run.reproducible=true"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   // The deck promises 0.999 of six times the samples and a network 16 times as large; this one leaves 1.5e-4.
-  EXPECT_GT(metrics(path("run"), "validation").back().at("r2").get<double>(), 0.999);
+  EXPECT_GT(last_metrics(path("run"), "validation").at("r2").get<double>(), 0.999);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST_F(Resnet, EvaluatesACheckpointAndItsExportAlikeOnAnyRanksAndBatches) {
   };
   EXPECT_EQ(from(three, "top-1"), from(one, "top-1"));  // The table of classes is its end
   EXPECT_NE(one.output.find("   class   samples     top-1"), std::string::npos) << one.output;
-  const auto trained = metrics(path("run"), "validation").back();
+  const auto trained = last_metrics(path("run"), "validation");
   const double loss = std::stod(from(one, "loss").substr(12));
   EXPECT_TRUE(test::within(trained.at("loss").get<double>(), loss, 1e-4));
 }

@@ -136,7 +136,7 @@ TEST(Resume, EndsACosineWithItsLastStepThoughTheBatchesBecameLarger) {
   const Result resumed = flotilla(2, arguments(folder.path("run"), larger));
 
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  const auto last = metrics(folder.path("run"), "step").back();
+  const auto last = last_metrics(folder.path("run"), "step");
   EXPECT_EQ(last.at("step"), 40);
   EXPECT_LT(last.at("learning_rate").get<double>(), 0.001);
 }
@@ -153,7 +153,7 @@ TEST(Resume, GoesOnAfterASignal) {
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_EQ(metrics(folder.path("run"), "end").front().at("reason"), "stopped");
+  EXPECT_EQ(first_metrics(folder.path("run"), "end").at("reason"), "stopped");
   EXPECT_EQ(final_model(folder.path("run")).values, final_model(folder.path("whole")).values);
 }
 
@@ -221,7 +221,7 @@ TEST(Resume, GoesOnAfterATimeLimit) {
       flotilla(2, arguments(folder.path("run"), {"train.epochs=1000", "run.time_limit_s=0.5"}));
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
 }
 
 /// One process without mpirun, in the environment of a job of Slurm's.
@@ -242,7 +242,7 @@ TEST(Resume, IsNotAskedForWhereSlurmsLimitLeavesTimeForOneStepOnly) {
   EXPECT_NE(result.output.find("time limit   Slurm's, of job 7, in 2 h 46 min"), std::string::npos)
       << result.output;
   EXPECT_NE(result.errors.find("sbatch --time"), std::string::npos) << result.errors;
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "time limit");
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
   EXPECT_EQ(final_model(folder.path("run")).state.step, 1);
 }
 
@@ -294,7 +294,7 @@ TEST(Resume, UsesTheNewestGoodCheckpointAfterAKill) {
   EXPECT_NE(resumed.output.find("resumed"), std::string::npos);
   for (const auto& entry : fs::directory_iterator(folder.path("run") + "/checkpoints"))
     EXPECT_EQ(entry.path().extension(), ".h5") << entry.path();
-  EXPECT_EQ(metrics(folder.path("run"), "step").back().at("step"), 41 * 157);
+  EXPECT_EQ(last_metrics(folder.path("run"), "step").at("step"), 41 * 157);
 }
 
 TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {

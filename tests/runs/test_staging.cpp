@@ -116,7 +116,7 @@ TEST_F(Staging, TheStartSaysWhereTheRanksRunAndEachLogItsCores) {
   EXPECT_EQ(count(result.output, "\nnetwork "), 0) << "there is one host";
   EXPECT_EQ(count(result.errors, "warning"), 0) << "a good launch: " << result.errors;
   EXPECT_EQ(count(read_file(path("run/log/rank-0001.log")), "rank 1 is number 1 on "), 1);
-  const auto start = metrics(path("run"), "start").front();
+  const auto start = first_metrics(path("run"), "start");
   EXPECT_EQ(start.at("hosts"), 1);
   EXPECT_FALSE(start.contains("network_gb_s"));
 }

@@ -41,7 +41,7 @@ TEST(Train, LearnsTheDigitsOfTheRepository) {
   EXPECT_TRUE(
       within(validations.back().at("accuracy_top1").get<double>(), 0.92, 6 * std::sqrt(0.92 * 0.08 / 2000)));
   EXPECT_EQ(validations.back().at("samples"), 2000);
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("reason"), "done");
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "done");
   EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/deck.toml"));
   EXPECT_TRUE(std::filesystem::exists(folder.path("run") + "/log/rank-0001.log"));
   EXPECT_NE(result.output.find("\nepoch 1 of 4, step 100/628, loss "), std::string::npos) << result.output;
@@ -86,8 +86,8 @@ TEST(Train, GivesTheSameLossesOnAnyNumberOfWorkers) {
       EXPECT_TRUE(test::within(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
                                30 * 64 * float_rounding))
           << run << " step " << i;
-    EXPECT_TRUE(test::within(metrics(folder.path(run), "validation").back().at("loss").get<double>(),
-                             metrics(folder.path("run1"), "validation").back().at("loss").get<double>(),
+    EXPECT_TRUE(test::within(last_metrics(folder.path(run), "validation").at("loss").get<double>(),
+                             last_metrics(folder.path("run1"), "validation").at("loss").get<double>(),
                              30 * 64 * float_rounding));
   }
 }
@@ -140,7 +140,7 @@ TEST(Train, RunsTheOriginalsFirstDemo) {
       flotilla(2, {"train", source_path("inputs/mlp_random.toml"), "run.output=" + folder.path("run")});
 
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_EQ(metrics(folder.path("run"), "end").back().at("step"), 1001);
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("step"), 1001);
 }
 
 TEST(Train, WritesATraceOfEveryRank) {
@@ -188,7 +188,7 @@ TEST(Check, PredictsTheMemoryWithinATenth) {
     const std::string line = check.output.substr(check.output.find("peak, all together"));
     const double planned_mib = std::stod(line.substr(std::string("peak, all together").size()));
     const double measured =
-        metrics(folder.path("run"), "end").back().at("peak_memory_bytes").get<double>() / (1024.0 * 1024.0);
+        last_metrics(folder.path("run"), "end").at("peak_memory_bytes").get<double>() / (1024.0 * 1024.0);
     EXPECT_TRUE(test::within(planned_mib / measured, 1.0, 0.1)) << key;
   }
 }
