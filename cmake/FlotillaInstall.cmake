@@ -18,7 +18,7 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIB
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development INCLUDES DESTINATION "${headers}")
 # Headers that include a vendor's headers are private to the library.
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" COMPONENT development FILES_MATCHING PATTERN "*.hpp"
-        REGEX "/kernels/(cudnn|device_loops|graphs|onednn|processor|reference)$" EXCLUDE
+        REGEX "/kernels/(cpu|gpu|processor|reference)$" EXCLUDE
         REGEX "/kernels/flat/(chunks|functors|host_flat|host_sweep)[.]hpp$" EXCLUDE
         REGEX "/mpi/(core/(backoff|native)|watchdog/mismatch_detector|all_reduce/(slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
         REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|report/read_run)[.]hpp$"
@@ -32,7 +32,7 @@ configure_package_config_file(cmake/FlotillaConfig.cmake.in "${PROJECT_BINARY_DI
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/FlotillaConfig.cmake" "${PROJECT_BINARY_DIR}/FlotillaConfigVersion.cmake"
               cmake/FlotillaImported.cmake cmake/FlotillaKokkos.cmake cmake/FindXxHash.cmake cmake/FindOnnxProto.cmake
-              kernels/onednn/FindOneDnn.cmake kernels/cudnn/FindCudnn.cmake mpi/FindNccl.cmake
+              kernels/cpu/FindOneDnn.cmake kernels/gpu/FindCudnn.cmake mpi/FindNccl.cmake
         DESTINATION "${package}" COMPONENT development)
 
 install(DIRECTORY inputs examples DESTINATION "${shared}" COMPONENT program)

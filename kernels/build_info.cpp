@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/build_info.hpp"
 
-#include "kernels/cudnn/device.hpp"
-#include "kernels/device_loops/kokkos_scope.hpp"
-#include "kernels/onednn/device.hpp"
+#include "kernels/cpu/device.hpp"
+#include "kernels/gpu/device.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "kernels/processor/processor.hpp"
 
 namespace flotilla {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cudnn/device.hpp"
+#include "kernels/cpu/device.hpp"
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
-#include "kernels/onednn/device.hpp"
+#include "kernels/gpu/device.hpp"
 #include "kernels/reference/device.hpp"
 
 namespace flotilla {

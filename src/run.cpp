@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/error.hpp"
 #include "kernels/error_text.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "kernels/openmp_waiting.hpp"
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"

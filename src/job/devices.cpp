@@ -6,9 +6,9 @@
 #include <set>
 #include <span>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/error.hpp"
 #include "kernels/gpus.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/job/failure.hpp"
 

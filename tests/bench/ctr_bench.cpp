@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/matrix_product.hpp"
 #include "kernels/float_values.hpp"
-#include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
 #include "models/embedding_bags.hpp"
 #include "models/listed_models.hpp"

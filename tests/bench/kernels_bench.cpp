@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/matrix_product.hpp"
 #include "kernels/device.hpp"
 #include "kernels/float_values.hpp"
-#include "kernels/onednn/matrix_product.hpp"
 #include "kernels/random.hpp"
 #include "tests/bench/timing.hpp"
 

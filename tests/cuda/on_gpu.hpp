@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "kernels/device_loops/kokkos_scope.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "kernels/gpus.hpp"
 
 namespace flotilla::test {

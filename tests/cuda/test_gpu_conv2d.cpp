@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
+#include "kernels/gpu/loops/loop_tensors.hpp"
 #include "tests/cuda/gpu_values.hpp"
 #include "tests/cuda/on_gpu.hpp"
 #include "tests/kernels/convolutions.hpp"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "kernels/error.hpp"
-#include "kernels/graphs/work_list.hpp"
+#include "kernels/gpu/graphs/work_list.hpp"
 #include "models/half_parameters.hpp"
 #include "tests/cuda/fake/cublas.hpp"
 #include "tests/cuda/fake/cudart.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/reference/device.hpp"
 #include "tests/kernels/image_values.hpp"
 #include "tests/support/within.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/loops_device.hpp"
 
-#include "kernels/device_loops/kokkos_loops.hpp"
 #include "kernels/error.hpp"
+#include "kernels/gpu/loops/kokkos_loops.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_queue.hpp"
 #include "kernels/host_tensors.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "kernels/device.hpp"
-#include "kernels/device_loops/device_loops.hpp"
+#include "kernels/gpu/loops/device_loops.hpp"
 
 namespace flotilla::test {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "kernels/device_loops/launch.hpp"
+#include "kernels/gpu/loops/launch.hpp"
 
 /// The loops of a GPU on the host, with indices, teams and lanes in random order: what depends on their order
 /// gives other results each time. FLOTILLA_FAKE_GPU_SEED selects the orders (1 if it is not set).

@@ -6,11 +6,11 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/error.hpp"
 #include "kernels/half_rounding.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_staging.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "kernels/processor/processor.hpp"
 #include "tests/kernels/linear_run.hpp"
 #include "tests/support/messages.hpp"

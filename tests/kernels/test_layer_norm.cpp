@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/error.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "tests/kernels/layer_norm_run.hpp"
 #include "tests/kernels/tested_devices.hpp"
 #include "tests/support/within.hpp"

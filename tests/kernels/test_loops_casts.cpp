@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/device_loops/kokkos_scope.hpp"
-#include "kernels/device_loops/loop_tensors.hpp"
 #include "kernels/error.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
+#include "kernels/gpu/loops/loop_tensors.hpp"
 #include "kernels/half_rounding.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/reference/loops.hpp"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/half_rounding.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "kernels/reference/loops.hpp"
 #include "tests/kernels/central_differences.hpp"
 #include "tests/kernels/image_values.hpp"

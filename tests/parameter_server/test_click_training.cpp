@@ -6,9 +6,9 @@
 #include <fstream>
 #include <functional>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/host_memory.hpp"
 #include "kernels/host_staging.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "src/commands/job_scopes.hpp"
 #include "src/parameter_server/server/row_store.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -15,8 +15,8 @@
 #include <sstream>
 #include <thread>
 
-#include "kernels/device_loops/kokkos_scope.hpp"
 #include "kernels/error_text.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/train.hpp"
 #include "tests/runs/program.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/processor/processor.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "tests/checkpoint/whole_files.hpp"

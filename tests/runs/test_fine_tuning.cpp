@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/cpu/native_precisions.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"

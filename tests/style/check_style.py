@@ -22,11 +22,12 @@ TABLE = "tests/style/layers.txt"
 VENDOR_HEADERS = {
     r"mpi\.h": r"mpi/|tests/mpi/|tests/support/",
     r"nccl\.h": r"mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/",
-    r"dnnl[a-z_]*\.hp?p?": r"kernels/onednn/|tests/bench/",
-    r"cudnn[a-z_0-9]*\.h": r"kernels/cudnn/|tests/cuda/fake/",
-    r"cuda[a-z_0-9]*\.h": r"kernels/cudnn/|kernels/graphs/|kernels/device_loops/cuda_|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/",
-    r"cublas[A-Za-z_]*\.h": r"kernels/cudnn/|tests/cuda/fake/",
-    r"Kokkos_[A-Za-z]*\.hpp": r"kernels/device_loops/|tests/kernels/",
+    r"dnnl[a-z_]*\.hp?p?":
+        r"kernels/cpu/(check|descriptors|device|image_layout|matrix_product|native_precisions|operation|primitive_scope)\.|tests/bench/",
+    r"cudnn[a-z_0-9]*\.h": r"kernels/gpu/check\.|tests/cuda/fake/",
+    r"cuda[a-z_0-9]*\.h": r"kernels/gpu/(check|driver|loops/cuda_elements)\.|mpi/all_reduce/nccl/nccl_|tests/mpi/fake_nccl/|tests/cuda/fake/",
+    r"cublas[A-Za-z_]*\.h": r"kernels/gpu/check\.|tests/cuda/fake/",
+    r"Kokkos_[A-Za-z]*\.hpp": r"kernels/gpu/loops/|tests/kernels/",
     r"hdf5\.h": r"src/|tests/checkpoint/",
     r"toml\+\+/[a-z.]*|toml\.hpp": r"src/config/deck",
     r"jpeglib\.h|jerror\.h|turbojpeg\.h": r"src/data/images/jpeg_|tests/data/images/",

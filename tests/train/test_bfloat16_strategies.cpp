@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/cpu/native_precisions.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/plain_values.hpp"
 #include "tests/train/served_run.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/onednn/native_precisions.hpp"
+#include "kernels/cpu/native_precisions.hpp"
 #include "tests/train/half_parameters.hpp"
 
 namespace flotilla::test {

@@ -6,8 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "kernels/cpu/native_precisions.hpp"
 #include "kernels/error.hpp"
-#include "kernels/onednn/native_precisions.hpp"
 #include "kernels/random.hpp"
 #include "src/config/layer_texts.hpp"
 #include "src/train/model_kinds.hpp"

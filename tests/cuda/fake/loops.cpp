@@ -41,9 +41,9 @@ struct Order<fake::QueuedSerial> : Order<test::ShuffledSerial> {};
 
 }  // namespace flotilla::loops
 
-#include "kernels/device_loops/kokkos_loops.hpp"
-#include "kernels/device_loops/kokkos_scope.hpp"
-#include "kernels/device_loops/queued_space.hpp"
+#include "kernels/gpu/loops/kokkos_loops.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
+#include "kernels/gpu/loops/queued_space.hpp"
 
 namespace flotilla {
 

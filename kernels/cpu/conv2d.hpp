@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/image_layout.hpp"
+#include "kernels/cpu/operation.hpp"
+#include "kernels/layers/conv2d.hpp"
+
+namespace flotilla {
+
+/// Conv2d in float32 as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that
+/// is allowed and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct
+/// forward convolution; other primitives get them through a reorder.
+class CpuConv2d final : public Conv2d {
+ public:
+  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
+            const Conv2dSpec& spec);
+  Shape output_shape() const override { return flotilla::output_shape(spec_); }
+  std::int64_t weight_size() const override;
+  std::int64_t flops() const override { return flotilla::flops(spec_); }
+  void forward(const Tensor& x, Weights w, Tensor& y) override;
+  void backward_data(const Tensor& dy, Weights w, Tensor& dx) override;
+  void backward_weights(const Tensor& x, const Tensor& dy, Gradients dw) override;
+  void weight_from_plain(std::span<const float> plain, std::span<float> stored) const override;
+  void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
+
+ private:
+  void make_operations(bool winograd);
+
+  std::shared_ptr<PrimitiveScope> scope_;
+  Conv2dSpec spec_;
+  ImageLayout source_;
+  ImageLayout destination_;
+  dnnl::memory::desc weight_;  // as kept in the arena
+  Operation forward_;
+  Operation backward_data_;
+  Operation backward_weights_;
+};
+
+/// Whether the library has Winograd's algorithm for a convolution of common size on this processor.
+bool has_winograd();
+
+}  // namespace flotilla

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/descriptors.hpp"
+
+namespace flotilla::descriptors {
+
+namespace {
+
+dnnl::primitive_attr own_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::primitive_attr product_attributes(const Product& of) {
+  dnnl::primitive_attr attributes = own_scratchpad();
+  if (!of.add) return attributes;
+  dnnl::post_ops after;
+  after.append_sum(1.0F);
+  attributes.set_post_ops(after);
+  return attributes;
+}
+
+}  // namespace
+
+// An empty bias means none here.
+dnnl::convolution_forward::primitive_desc forward(const dnnl::engine& engine, const Convolution& of) {
+  return {engine,          dnnl::prop_kind::forward_training,
+          of.algorithm,    of.source,
+          of.weights,      of.bias,
+          of.destination,  of.strides,
+          of.padding,      of.padding,
+          own_scratchpad()};
+}
+
+dnnl::convolution_backward_data::primitive_desc backward_data(
+    const dnnl::engine& engine, const Convolution& of,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  return {engine,     of.algorithm, of.source,  of.weights, of.destination,
+          of.strides, of.padding,   of.padding, forward,    own_scratchpad()};
+}
+
+dnnl::convolution_backward_weights::primitive_desc backward_weights(
+    const dnnl::engine& engine, const Convolution& of,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  return {engine,     of.algorithm, of.source,  of.weights, of.bias,         of.destination,
+          of.strides, of.padding,   of.padding, forward,    own_scratchpad()};
+}
+
+dnnl::pooling_forward::primitive_desc forward(const dnnl::engine& engine, const Pooling& of) {
+  const dnnl::memory::dims dense(of.kernel.size(), 0);
+  return {engine,          dnnl::prop_kind::forward_training,
+          of.algorithm,    of.source,
+          of.destination,  of.strides,
+          of.kernel,       dense,
+          of.padding,      of.padding,
+          own_scratchpad()};
+}
+
+dnnl::pooling_backward::primitive_desc backward(const dnnl::engine& engine, const Pooling& of,
+                                                const dnnl::pooling_forward::primitive_desc& forward) {
+  const dnnl::memory::dims dense(of.kernel.size(), 0);
+  return {engine, of.algorithm, of.source,  of.destination, of.strides,      of.kernel,
+          dense,  of.padding,   of.padding, forward,        own_scratchpad()};
+}
+
+dnnl::matmul::primitive_desc product(const dnnl::engine& engine, const Product& of) {
+  return {engine, of.source, of.weights, of.destination, product_attributes(of)};
+}
+
+}  // namespace flotilla::descriptors
