@@ -13,6 +13,7 @@
 #include "kernels/trace.hpp"
 #include "mpi/core/native.hpp"
 #include "mpi/watchdog/mismatch_detector.hpp"
+#include "mpi/watchdog/thread_stack.hpp"
 
 namespace flotilla::mpi {
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int roll_question_tag = 3;
 constexpr int roll_answer_tag = 4;
+constexpr int stack_tag = 8;  // 5 to 7 are the mismatch detector's
+constexpr int most_stacks = 4;
 constexpr std::size_t most_named_ranks = 8;
 constexpr std::int64_t least_patience_ns = 500'000'000;
 
@@ -58,6 +61,7 @@ struct RollCall::Impl {
   std::vector<double> heard_s;                // by the caller's clock
   std::vector<std::optional<Presence>> last;  // of this silence
   double now_s = 0;
+  ThreadStack stack{};
   SmallMessages messages{world};
   MismatchDetector mismatches{messages, world.rank(), place_names()};
 
@@ -76,6 +80,10 @@ struct RollCall::Impl {
     return names;
   }
   std::string places(const std::vector<std::size_t>& ranks) const;
+  void print_stack() const {
+    stack.print(cat("flotilla: stack of the training thread of ",
+                    place(static_cast<std::size_t>(world.rank())), ":"));
+  }
 };
 
 std::string RollCall::Impl::places(const std::vector<std::size_t>& ranks) const {
@@ -113,6 +121,7 @@ void RollCall::answer(const Presence& mine) {
     impl_->note(reply->first, reply->second);
     impl_->owing[static_cast<std::size_t>(reply->first)] = false;
   }
+  while (impl_->messages.receive<char>(stack_tag)) impl_->print_stack();
   impl_->mismatches.poll(mine.quiet_s);
 }
 
@@ -141,6 +150,21 @@ void RollCall::ask(const Presence& mine, double patience_s) {
   while (trace::now_ns() < deadline_ns) {
     answer(mine);
     if (!silent() && trace::now_ns() > begin_ns + least_patience_ns) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+void RollCall::ask_for_stacks(const Presence& mine) {
+  int asked = 0;
+  for (std::size_t rank = 0; rank < impl_->answers.size() && asked < most_stacks; ++rank) {
+    const auto& answer = impl_->answers[rank];
+    if (impl_->is_mine(rank) || !answer || answer->is_with(mine)) continue;
+    impl_->messages.send('s', static_cast<int>(rank), stack_tag);
+    ++asked;
+  }
+  const std::int64_t end_ns = trace::now_ns() + least_patience_ns;
+  while (asked > 0 && trace::now_ns() < end_ns) {
+    answer(mine);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -42,7 +42,8 @@ class RollCall {
   ~RollCall();
 
   void set_time(double now_s);
-  /// Answers the ranks that asked since the last call, and receives answers.
+  /// Answers the ranks that asked since the last call, and receives answers. Where a rank has asked for it,
+  /// prints the stack of the thread that made this object.
   void answer(const Presence& mine);
   /// Collective, when no rank calls or answers any more, and before another communicator is made: receives
   /// what is under way (SmallMessages::receive_rest()).
@@ -59,6 +60,9 @@ class RollCall {
   bool any_at_files_within(double seconds) const;
   /// After ask(): did a rank answer that has moved in the last `seconds`?
   bool any_moved_within(double seconds) const;
+  /// After ask(): asks the ranks that are elsewhere than `mine`, at most four of them, to print the stacks of
+  /// their training threads, and gives them half a second to do so.
+  void ask_for_stacks(const Presence& mine);
   /// After ask(): did a lower rank answer whose watchdog ends the job too? Then that one reports.
   bool left_to_another() const;
   /// Mismatched collective calls or a deadlock of them, once a rank has waited for a second; on rank 0, as

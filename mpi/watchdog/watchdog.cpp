@@ -267,6 +267,14 @@ struct Watchdog::Impl {
     return ends;
   }
 
+  /// While another rank reports.
+  void answer_for(double seconds, RollCall& call, const Presence& here) {
+    for (double left_s = seconds; left_s > 0; left_s -= look_for_requests_s) {
+      sleep(look_for_requests_s);
+      call.answer(here);
+    }
+  }
+
   void end_job(std::string sentence) {
     if (orphaned.load()) _exit(exit_library_error);  // what the callbacks refer to may be gone
     leave_within(on_hang_limit_s, exit_library_error);
@@ -275,7 +283,8 @@ struct Watchdog::Impl {
     std::string details = not_there(not_arrived);
     with_roll_call([&](RollCall& call) {
       call.ask(here, roll_call_limit_s);
-      if (call.left_to_another()) sleep(other_report_limit_s);
+      if (call.left_to_another()) answer_for(other_report_limit_s, call, here);
+      call.ask_for_stacks(here);
       details = call.text(here, not_arrived);
     });
     for (const std::string& detail : {details, waits_in()})

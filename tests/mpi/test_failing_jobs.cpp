@@ -58,4 +58,12 @@ TEST_P(FailingJob, EndsWithItsExitCodeAndLeavesNoProcess) {
   EXPECT_TRUE(flotilla::test::mentions(outcome.output, {expected.says}));
 }
 
+TEST(FailingJobs, PrintTheStackOfTheRankThatIsElsewhere) {
+  const flotilla::test::Outcome outcome = flotilla::test::launch(FAILING_JOB, 3, "elsewhere mpi");
+
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_TRUE(flotilla::test::mentions(
+      outcome.output, {"flotilla: stack of the training thread of rank 2 on h2:\n", "nanosleep"}));
+}
+
 }  // namespace
