@@ -5,6 +5,7 @@ Each check prints what is wrong, one fault a line, and ends with 1; it prints "S
 
 import collections
 import hashlib
+import posixpath
 import re
 import shutil
 import statistics
@@ -206,6 +207,22 @@ def words(tree):
                     yield f"{file}:{number}: cites {path}, which the repository does not hold"
 
 
+def links(tree):
+    """Every link of a document leads to a file that is there, and to a heading that is in it."""
+
+    def headings(path):
+        text = re.sub(r"^```.*?^```", "", tree.text(path), flags=re.S | re.M)
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
+    for file in tree.files(("*.md",), ("docs", "examples", "inputs")):
+        for path, _, heading in re.findall(r"\]\((?!https?:)([^)#\s]*)(#([^)\s]*))?\)", tree.text(file)):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(file), path)) if path else file
+            if not tree.exists(target):
+                yield f"{file}: links to {path}, which is not there"
+            elif heading and heading not in headings(target):
+                yield f"{file}: links to {path}#{heading}, and {target} has no such heading"
+
+
 def registered(tree):
     """Every test that is written is run: each folder below tests/ with sources is entered, and each source is named in its
     folder's CMakeLists.txt."""
@@ -268,7 +285,8 @@ def shell(tree):
 
 
 CHECKS = {check.__name__.partition("_of_")[0]: check
-          for check in (layering, lengths, interfaces, licence, words, registered, bounds, format_of_sources, shell)}
+          for check in (layering, lengths, interfaces, licence, words, links, registered, bounds, format_of_sources,
+                        shell)}
 
 
 def main():
