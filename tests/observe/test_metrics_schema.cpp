@@ -24,6 +24,7 @@ std::vector<std::string> documented_rows() {
 TEST(MetricsSchema, IsTheTableOfTheDocumentation) {
   std::vector<std::string> rows;
   for (const MetricKey& key : metrics_schema()) {
+    if (key.key == "event" || key.key == "time") continue;  // the text above the table explains them
     rows.push_back("| `" + key.event + "` | `" + key.key + "` | " + key.type + " | " + key.unit + " | " +
                    key.meaning + " |");
   }
