@@ -34,7 +34,9 @@ ComputedConv2d computed_by_cudnn(const Conv2dSpec& s, Precision precision) {
     made.spec.padding = 0;
     return made;
   }
-  constexpr std::int64_t at_a_time = 8;
+  // On an H200, cuDNN 9.19 computes ResNet's first convolution in float16 in 0.82 ms with 4 channels, 2.14 ms
+  // with 8, forward and gradient of the weight together at batch 256.
+  const std::int64_t at_a_time = precision == Precision::float16 && s.input[1] <= 4 ? 4 : 8;
   made.form.channels = (s.input[1] + at_a_time - 1) / at_a_time * at_a_time;
   made.spec.input = {s.input[0], made.form.channels, s.input[2], s.input[3]};
   return made;

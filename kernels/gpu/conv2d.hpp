@@ -15,10 +15,11 @@ struct ComputedConv2d {
 
 /// Conv2d by cuDNN on NHWC images. The weight lies as (O,K,K,I/groups) in the arena, in float32. In half
 /// precision its halves are read, and its gradient comes as halves and is cast; a first layer's channels are
-/// padded with zeros to 8, as the matrix units need them: its batch is staged so, and forward() pads a copy
-/// of the weight. In bfloat16, where cuDNN is slow on few channels, a first layer with at most 4 channels, a
-/// kernel of at least 5 and stride 2 is folded: its batch is staged as blocks of 2 × 2 pixels of 4 channels
-/// each, and the copy of the weight is a kernel of half the extent, rounded up, on 16 channels, stride 1.
+/// padded with zeros to a multiple of 8, as the matrix units need them, or in float16 to 4: its batch is
+/// staged so, and forward() pads a copy of the weight. In bfloat16, where cuDNN is slow on few channels, a
+/// first layer with at most 4 channels, a kernel of at least 5 and stride 2 is folded: its batch is staged as
+/// blocks of 2 × 2 pixels of 4 channels each, and the copy of the weight is a kernel of half the extent,
+/// rounded up, on 16 channels, stride 1.
 class CudaConv2d : public Conv2d {
  public:
   CudaConv2d(std::shared_ptr<CudaScope> scope, AlgorithmChoice& choice, const Conv2dSpec& spec);

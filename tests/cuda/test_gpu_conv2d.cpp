@@ -126,7 +126,7 @@ TEST_F(CudaConv2d, StagesAFoldedBatchOnlyWhereItPays) {
   };
 
   EXPECT_EQ(form(stem, Precision::bfloat16), (ImageForm{16, 115, 115, 3}));
-  EXPECT_EQ(form(stem, Precision::float16), ImageForm{8});
+  EXPECT_EQ(form(stem, Precision::float16), ImageForm{4});
   EXPECT_EQ(form(stem, Precision::float32), ImageForm{3});
   EXPECT_EQ(changed(&Conv2dSpec::input_gradient, true), ImageForm{3});
   EXPECT_EQ(changed(&Conv2dSpec::stride, 1), ImageForm{8});
