@@ -103,9 +103,12 @@ bool has_parts(const Save& save) {
 std::vector<CheckpointPart> gather_parts(const WriterState& writer, const std::string& stage,
                                          const CheckpointPart& part, const std::string& error) {
   const std::int64_t step = writer.save.state.step;
-  const std::string mine =
-      nlohmann::json{{"step", step}, {"stage", stage}, {"part", part}, {"error", error}}.dump(
-          -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string mine = nlohmann::json{
+      {"step", step},
+      {"stage", stage},
+      {"part", part},
+      {"name", writer.workers.name},
+      {"error", error}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<CheckpointPart> parts;
   std::string failure;
   for (const std::string& text :
@@ -115,7 +118,7 @@ std::vector<CheckpointPart> gather_parts(const WriterState& writer, const std::s
     if (json.at("step") != step || json.at("stage") != stage)
       theirs = cat("it takes part in the save of step ", json.at("step").get<std::int64_t>(), " (",
                    json.at("stage").get<std::string>(), "), not in this one (", stage, ")");
-    if (failure.empty() && !theirs.empty()) failure = cat("worker ", parts.size(), ": ", theirs);
+    if (failure.empty() && !theirs.empty()) failure = cat(json.at("name").get<std::string>(), ": ", theirs);
     parts.push_back(json.at("part").get<CheckpointPart>());
   }
   if (!failure.empty()) throw UserError(failure);

@@ -25,7 +25,8 @@ struct SaveReport {
 
 /// The workers that save together.
 struct SavingWorkers {
-  int rank = 0;  ///< Worker 0 writes the checkpoint, and reports
+  int rank = 0;                     ///< Worker 0 writes the checkpoint, and reports
+  std::string name = "the worker";  ///< In messages: "rank 3 on node7"
   /// Else each host has a folder of its own, with the parts of its workers, and one worker of each host
   /// writes the checkpoint into it.
   bool share_folder = true;

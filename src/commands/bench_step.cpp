@@ -173,7 +173,7 @@ int bench_worker(const BenchStepArguments& arguments, const Config& config, cons
   Reporter reporter({.folder = "", .rank = world.rank()});
   const std::string folder = cat(config.run.output, "/bench-", arguments.steps);
   std::unique_ptr<CheckpointWriter> writer;
-  const SavingWorkers saving = saving_workers(world);
+  const SavingWorkers saving = saving_workers(world, run.machine.own_place());
   agree(world, [&] {
     if (arguments.checkpoint_every > 0)
       writer = std::make_unique<CheckpointWriter>(folder + "/checkpoints", 1, saving);

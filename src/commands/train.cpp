@@ -190,7 +190,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   StartValues values = restore_or_load(found, run, warnings);
   const std::string none_in_memory = why_none_in_memory(run);
   // 5. Files. From here on there is a folder to write a failure into.
-  folder.open(run.machine.own_place().rank, resumed, training.deck_path);
+  folder.open(run.machine.own_place(), resumed, training.deck_path);
   failure.set_folder(config.run.output);
   write_roles(run.machine, config.run.output);
   // 6. One model on all workers, and a report of all that.

@@ -257,7 +257,7 @@ ResidentSaves::ResidentSaves(RunParts& run) : run_(run), bytes_(bytes_of_state(r
   });
   SavingWorkers saving;
   const bool parts = run_.config.local_sgd() != nullptr;
-  if (parts) saving = saving_workers(workers);
+  if (parts) saving = saving_workers(workers, run_.machine.own_place());
   saving.share_folder = false;
   agree(workers, [&] {
     if (parts || writes_checkpoint()) writer_ = std::make_unique<CheckpointWriter>(folder.path(), 1, saving);

@@ -17,11 +17,13 @@ constexpr double patience_with_lock_s = 5.0;
 
 }  // namespace
 
-SavingWorkers saving_workers(const mpi::Communicator& workers) {
+SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place& place) {
   if (workers.size() == 1) return {};
   // Shared because a function is copied; and a thread that is left alone may hold the last copy.
   auto own = std::make_shared<const mpi::Communicator>(workers.collective_clone());
-  return {.rank = workers.rank(), .exchange = [own](const std::string& mine, std::int64_t step) noexcept {
+  return {.rank = workers.rank(),
+          .name = cat("rank ", place.rank, " on ", place.host),
+          .exchange = [own](const std::string& mine, std::int64_t step) noexcept {
             // One that fails here leaves this worker a message behind or ahead of the others for good: that
             // is no failed save, it ends the job (FailureHandler::end_job_at_terminate).
             own->patient_barrier(step);  // some write longer than others; training wants the processor
@@ -44,20 +46,20 @@ RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi
   });
 }
 
-void RunFolder::open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck) {
+void RunFolder::open(const mpi::Place& place, const LoadedCheckpoint* resumed, const std::string& deck) {
   std::error_code ignored;  // One of them need not be there.
   keeps_deck_ = std::filesystem::equivalent(deck, config_.run.output + "/deck.toml", ignored);
-  const SavingWorkers saving = saving_workers(workers_);
+  const SavingWorkers saving = saving_workers(workers_, place);
   agree(workers_, [&] {
     if (!workers_.is_root()) return;
     if (!lock_) {
       make_output_folder(config_.run.output);
       lock_.emplace(config_.run.output, patience_with_lock_s);
     }
-    open_files(job_rank, resumed, saving);
+    open_files(place.rank, resumed, saving);
   });
   agree(workers_, [&] {
-    if (!workers_.is_root()) open_files(job_rank, resumed, saving);
+    if (!workers_.is_root()) open_files(place.rank, resumed, saving);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/checkpoint/checkpoint_writer.hpp"
 #include "src/config/config.hpp"
@@ -17,8 +18,8 @@
 namespace flotilla {
 
 /// Collective. Connects the CheckpointWriters of all workers by a communicator of their own. All writers must
-/// be destroyed together. A failed exchange ends the job.
-SavingWorkers saving_workers(const mpi::Communicator& workers);
+/// be destroyed together. A failed exchange ends the job. @param place of this worker in the job
+SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place& place);
 
 /// "FOLDER/rank-0003ENDING", the name of a file or folder of one rank.
 std::string rank_file(const std::string& folder, int rank, const char* ending);
@@ -33,9 +34,10 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   /// Collective over the workers. Makes the folder if need be and opens what is written into it. Metrics of
-  /// steps after the checkpoint are removed. @param job_rank of this worker @param resumed null: a new run
+  /// steps after the checkpoint are removed. @param place of this worker in the job @param resumed null: a
+  /// new run
   /// @param deck path of the deck that was read: the resolved one does not replace it
-  void open(int job_rank, const LoadedCheckpoint* resumed, const std::string& deck);
+  void open(const mpi::Place& place, const LoadedCheckpoint* resumed, const std::string& deck);
 
   Reporter& reporter() { return *reporter_; }  ///< After open()
   /// @param resident null: no state is kept in memory

@@ -20,7 +20,9 @@ SavingPair::SavingPair(const std::string& folder, std::int64_t keep) {
   for (int rank = 0; rank < 2; ++rank)
     writers_.push_back(std::make_unique<CheckpointWriter>(
         folder, keep,
-        SavingWorkers{.rank = rank, .exchange = [this, rank](const std::string& mine, std::int64_t) {
+        SavingWorkers{.rank = rank,
+                      .name = "rank " + std::to_string(rank) + " on a",
+                      .exchange = [this, rank](const std::string& mine, std::int64_t) {
                         return exchange(static_cast<std::size_t>(rank), mine);
                       }}));
 }

@@ -227,7 +227,7 @@ TEST_F(CheckpointParts, OfWhichOneFailedLeaveNoCheckpointAndNameTheWorker) {
   workers.start(2, 1, std::make_shared<FailingSource>(own_snapshot(2, 1)));
   const SaveReport report = workers.finish();
 
-  EXPECT_TRUE(mentions(report.error, {"step 2 was not saved", "worker 1", "the cable was cut"}));
+  EXPECT_TRUE(mentions(report.error, {"step 2 was not saved", "rank 1 on a: ", "the cable was cut"}));
   EXPECT_EQ(folder.names(), (Names{"step-00000001.h5", "step-00000001.parts"}));
   EXPECT_EQ(workers.save(3).error, "");
 }
@@ -316,9 +316,9 @@ TEST_F(CheckpointParts, OfAnotherSaveAreRefusedAndTheEarlierCheckpointStays) {
   for (const int rank : {0, 1}) workers.writer(rank).finish();
 
   EXPECT_TRUE(mentions(workers.writer(0).reports().at(0).error,
-                       {"step 60 was not saved", "worker 1", "the save of step 40"}));
+                       {"step 60 was not saved", "rank 1 on a: ", "the save of step 40"}));
   EXPECT_TRUE(mentions(workers.writer(1).reports().at(0).error,
-                       {"step 40 was not saved", "worker 0", "the save of step 60"}));
+                       {"step 40 was not saved", "rank 0 on a", "the save of step 60"}));
   std::string complaints;
   EXPECT_EQ(found_by(folder.path(), 2, complaints), good);
   EXPECT_EQ(complaints, "");

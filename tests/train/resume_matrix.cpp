@@ -73,7 +73,7 @@ class Matrix {
       train(workers_before, one.from.keys | same | steps,
             [&](RunParts& run, FailureHandler& failure, mpi::Watchdog& watchdog) {
               RunFolder folder(run.config, run.machine.workers, watchdog);
-              folder.open(run.machine.workers.rank(), nullptr, "");
+              folder.open(run.machine.own_place(), nullptr, "");
               Continuation none;
               begin(run, nullptr, none);
               Trainer({.run = run,

@@ -120,7 +120,8 @@ struct SavingRun {
         failure(world.rank(), world.size(), "test"),
         parts(deck.config, {world, nullptr, failure, watchdog}, {}),
         reporter({.folder = "", .rank = 1}),
-        writer(folder, 9, saving_workers(world)) {
+        writer(folder, 9,
+               saving_workers(world, mpi::find_topology(world)[static_cast<std::size_t>(world.rank())])) {
     if (kind == Kind::drifting) parts.sync.strategy = std::make_unique<Drifting>(parts);
     Beginning beginning;
     if (!resumed.empty()) {
