@@ -31,7 +31,7 @@ constexpr bool can_fall(const ScaleRule& rule, const ScaleState& state) {
 }
 
 /// constexpr, so that code for devices can call it.
-constexpr void follow(const ScaleRule& rule, ScaleState& state, bool finite) {
+constexpr void adjust_scale(const ScaleRule& rule, ScaleState& state, bool finite) {
   if (!finite) {
     state.good = 0;
     ++state.skipped;

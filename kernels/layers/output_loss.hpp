@@ -30,8 +30,8 @@ struct OutputLossSpec {
   friend bool operator==(const OutputLossSpec&, const OutputLossSpec&) = default;
 };
 
-/// The loss of one output. Math has sigmoid, log1p, and exp of what is not positive, as a device computes
-/// them best. constexpr, so that code for devices can call it. NaN in y or t gives NaN.
+/// The loss of one output. Math has the fastest sigmoid, log1p and exp(x) for x ≤ 0 of a device.
+/// constexpr, so that code for devices can call it. NaN in y or t gives NaN.
 template <class Math>
 constexpr float output_loss(const OutputLoss& f, float y, float t) {
   const float error = y - t;

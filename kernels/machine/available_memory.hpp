@@ -14,7 +14,7 @@ namespace flotilla {
 std::int64_t available_memory_bytes(const std::string& root = "");
 
 /// The most memory that this process and others may hold together: the tightest of the limits of its control
-/// groups, or all that the machine has. Nothing holds more, or the kernel kills a process.
+/// groups, or all that the machine has. Beyond it the kernel kills a process.
 struct MemoryLimit {
   std::string group{};     ///< The folder of the control group; empty: the machine
   std::string identity{};  ///< Equal for the processes of a host that share the limit

@@ -390,7 +390,7 @@ void PushPullServer::answer_in_place(int worker, std::span<const float> values, 
   send_answer(worker);
 }
 
-/// Unless it has begun.
+/// Begins the answer to the worker, unless that has been done.
 void PushPullServer::begin_answer(int worker, std::span<const float> values, std::size_t ready) {
   Answer& answer = answers_.at(static_cast<std::size_t>(worker));
   if (!answer.sends) {

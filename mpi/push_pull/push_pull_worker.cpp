@@ -299,7 +299,7 @@ void PushPullWorker::start_pause(std::int64_t step) {
   start({.kind = RequestKind::pause, .batches = 0, .step = step}, {}, {}, {});
 }
 
-/// Brings what came to its places, and lets the next parts go.
+/// Copies received parts to their destinations and sends the next parts.
 void PushPullWorker::finish(std::span<const int> indices) {
   for (const int index : indices) {
     const std::size_t server = static_cast<std::size_t>(index) / Requests::parts;

@@ -76,4 +76,21 @@ std::optional<std::int64_t> step_of_name(std::string_view name);
 /// read.
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder);
 
+/// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
+/// verifying. For each damaged one `on_damaged` gets a message. Empty if there is none. The parts of servers
+/// must be good too: their rows cannot be restored from elsewhere.
+/// @param workers The number of workers that resume; a checkpoint of that number must have good parts of
+/// each. −1: no worker resumes
+/// @throws UserError if the folder can't be read, or the system cannot read one of its files, or a checkpoint
+/// is from a newer schema.
+std::optional<std::string> find_newest_good(const std::string& folder,
+                                            const std::function<void(const std::string&)>& on_damaged,
+                                            int workers = -1);
+
+/// The path of a file as given; of a folder its newest good checkpoint for so many workers (see
+/// find_newest_good).
+/// @throws UserError if there is none.
+std::string checkpoint_at(const std::string& file_or_folder,
+                          const std::function<void(const std::string&)>& on_damaged, int workers = -1);
+
 }  // namespace flotilla

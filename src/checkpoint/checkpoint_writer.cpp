@@ -19,7 +19,7 @@
 #include "kernels/error_text.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 #include "src/files/folders.hpp"
 
 namespace flotilla {

@@ -16,7 +16,7 @@
 #include "src/checkpoint/checkpoint_file.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/hdf5_read.hpp"
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/files/checksum.hpp"
 #include "src/files/file.hpp"

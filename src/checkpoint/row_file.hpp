@@ -11,7 +11,7 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/file_index.hpp"
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 #include "src/files/checksum.hpp"
 #include "src/files/file.hpp"
 

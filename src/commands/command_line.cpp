@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/config/given.hpp"
+#include "src/config/collect_keys.hpp"
 #include "src/config/key_search.hpp"
 #include "src/config/suggestions.hpp"
 #include "src/config/values.hpp"

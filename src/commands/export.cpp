@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/commands/export_onnx.hpp"
 #include "src/commands/output_files.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/export_onnx.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 
 #include <fmt/ranges.h>
 
@@ -13,7 +14,7 @@
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
 #include "src/data/input_form.hpp"
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 
 namespace flotilla {
 

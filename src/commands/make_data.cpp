@@ -14,7 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 #include "src/commands/array_statistics.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"

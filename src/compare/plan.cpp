@@ -13,8 +13,8 @@
 #include <variant>
 
 #include "kernels/error.hpp"
+#include "src/config/collect_keys.hpp"
 #include "src/config/deck_tree.hpp"
-#include "src/config/given.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/mistakes.hpp"
 #include "src/config/suggestions.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/config/collect_keys.hpp"
 #include "src/config/deck.hpp"
-#include "src/config/given.hpp"
 
 namespace flotilla {
 

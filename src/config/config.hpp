@@ -226,7 +226,8 @@ enum class OuterKind { none, sgd, momentum, nesterov };
 template <>
 inline constexpr auto words_of<OuterKind> = deck_words("none", "sgd", "momentum", "nesterov");
 
-/// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
+/// The outer optimizer, applied to the change by an averaging (OuterStep,
+/// src/strategy/local_sgd/local_sgd.hpp).
 struct OuterConfig {
   OuterKind kind = OuterKind::none;
   double learning_rate = 1.0;

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/config/collect_keys.hpp"
 #include "src/config/config.hpp"
-#include "src/config/given.hpp"
 #include "src/config/keys.hpp"
 
 namespace flotilla {

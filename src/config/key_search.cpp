@@ -39,7 +39,7 @@ Words words_of_text(std::string_view text) {
   return words;
 }
 
-/// Without what separates its words: "EarlyStopping" and "early_stopping" are one name.
+/// Removes the separators of words: "EarlyStopping" and "early_stopping" are one name.
 std::string joined_words(std::string_view text) {
   std::string joined;
   for (const std::string& word : words_of_text(text)) joined += word;

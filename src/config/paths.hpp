@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "src/config/collect_keys.hpp"
 #include "src/config/config.hpp"
-#include "src/config/given.hpp"
 #include "src/config/mistakes.hpp"
 
 namespace flotilla::config {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "kernels/error.hpp"
+#include "src/config/collect_keys.hpp"
 #include "src/config/config.hpp"
-#include "src/config/given.hpp"
 #include "src/config/mistakes.hpp"
 
 namespace flotilla::config {

@@ -87,7 +87,7 @@ std::int64_t steps_of_shares(const Sharding& sharding) {
 }
 
 /// Steps that still fit into the epoch behind `offset`; with wrapping the last one may be incomplete.
-std::int64_t steps_behind(const Sharding& sharding, std::int64_t offset) {
+std::int64_t steps_left(const Sharding& sharding, std::int64_t offset) {
   if (!sharding.shares.empty()) {
     // Positions of another number of workers need not be a whole number of steps.
     const std::int64_t done = rounded_up(offset, sharding.global_batch());
@@ -100,14 +100,14 @@ std::int64_t steps_behind(const Sharding& sharding, std::int64_t offset) {
 
 /// Moves a position whose epoch has no step left to the start of the next epoch.
 Position settled(const Sharding& sharding, Position position) {
-  if (steps_behind(sharding, position.offset) > 0) return position;
+  if (steps_left(sharding, position.offset) > 0) return position;
   return {position.epoch + 1, 0};
 }
 
 }  // namespace
 
 std::int64_t Sharding::steps_per_epoch() const {
-  return steps_behind(*this, 0);
+  return steps_left(*this, 0);
 }
 
 std::int64_t Sharding::consumed_per_epoch() const {
@@ -116,15 +116,15 @@ std::int64_t Sharding::consumed_per_epoch() const {
 
 std::int64_t Sharding::steps_until(const Position& position, std::int64_t epochs) const {
   if (position.epoch >= epochs) return 0;
-  return steps_behind(*this, position.offset) + (epochs - position.epoch - 1) * steps_per_epoch();
+  return steps_left(*this, position.offset) + (epochs - position.epoch - 1) * steps_per_epoch();
 }
 
 std::int64_t Sharding::steps_before(const Position& position) const {
-  return (position.epoch + 1) * steps_per_epoch() - steps_behind(*this, position.offset);
+  return (position.epoch + 1) * steps_per_epoch() - steps_left(*this, position.offset);
 }
 
 std::int64_t Sharding::batch_before(const Position& position) const {
-  return steps_per_epoch() - (position.offset == 0 ? 0 : steps_behind(*this, position.offset));
+  return steps_per_epoch() - (position.offset == 0 ? 0 : steps_left(*this, position.offset));
 }
 
 void check_sharding(const Sharding& sharding) {
@@ -165,7 +165,7 @@ Sampler::Sampler(std::uint64_t seed, const Sharding& sharding) : seed_(seed), sh
 
 Position Sampler::after(Position position, std::int64_t steps) const {
   const Position first = settled(sharding_, position);
-  const std::int64_t here = steps_behind(sharding_, first.offset);
+  const std::int64_t here = steps_left(sharding_, first.offset);
   if (steps < here) return {first.epoch, first.offset + steps * sharding_.global_batch()};
   const std::int64_t per_epoch = sharding_.steps_per_epoch();
   const std::int64_t beyond = steps - here;

@@ -207,8 +207,8 @@ Session::Session(const std::string& file) : lock_(library_mutex()), outer_(file_
                        "' is damaged: HDF5 crashes in it; copy or write it again, or remove it\n")};
   // At the end of the process HDF5 would close again what it failed to close, and touch memory that is freed.
   static const herr_t left_alone = H5dont_atexit();
-  // For filters that it does not know it would load libraries. Built without that it says so, which is as
-  // good.
+  // HDF5 would load plugins for filters that it does not know. A build without plugins returns an error here,
+  // which is as good.
   static const herr_t loads_nothing = H5PLset_loading_state(0);
   static_cast<void>(loads_nothing);
   static const bool handled = handle_crashes();

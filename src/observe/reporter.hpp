@@ -101,12 +101,12 @@ enum class Verbosity { quiet, normal, verbose };
 
 /// The kind of a line on the console, which decides who sees it and how; a run's log has all lines.
 enum class Message {
-  result,    ///< What a run ends with
+  result,    ///< The result of a run
   progress,  ///< Where it stands
   note,      ///< What the user might not expect
   plan,      ///< What is trained; long lines are cut
   advice,    ///< What would make it faster
-  detail,    ///< For who looks closer
+  detail,    ///< Shown with --verbose
 };
 
 struct LiveStep;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 
 #include <array>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For builds without ONNX.
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 
 #include "kernels/error.hpp"
 

@@ -92,7 +92,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As many digits as can be seen: the page is some times smaller for it.
+/// Rounds to the digits that can be seen, which makes the page several times smaller.
 double rounded(double value) {
   std::array<char, 32> text{};
   const auto written =

@@ -261,7 +261,7 @@ void add_failure(RunRecord& record) {
     record.marks.push_back({MarkKind::fault, step, step,
                             cat("rank ", failure->rank, " on ", failure->host, ": ", failure->what)});
   } else if (const std::string path = record.folder + "/failure.json"; is_there(path)) {
-    record.warnings.push_back(cat(path, " is no failure that a run wrote: it is left out"));
+    record.warnings.push_back(cat(path, " was not written by a run: it is ignored"));
   }
 }
 

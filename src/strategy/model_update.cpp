@@ -30,7 +30,7 @@ WeightAverage::WeightAverage(Device& device, const Model& shape, double decay)
 
 void WeightAverage::update(const Model& model) {
   FlatMath& flat = device_.flat();
-  const auto follow = [&](DeviceSpan<const float> values, DeviceSpan<float> average) {
+  const auto move_average = [&](DeviceSpan<const float> values, DeviceSpan<float> average) {
     if (values.empty()) return;
     if (updates_ == 0) {
       flat.copy(values, average);
@@ -39,8 +39,8 @@ void WeightAverage::update(const Model& model) {
       flat.axpy(1.0F - decay_, values, average);
     }
   };
-  follow(model.parameters, parameters_.span());
-  follow(model.statistics, statistics_.span());
+  move_average(model.parameters, parameters_.span());
+  move_average(model.statistics, statistics_.span());
   ++updates_;
 }
 
@@ -98,11 +98,11 @@ ModelUpdate::ModelUpdate(Parts parts)
     statistics_before_ = parts_.device.memory().allocate(parts_.model.statistics.size());
 }
 
-bool ModelUpdate::find_overflow(double learning_rate, std::int64_t summands) {
+bool ModelUpdate::prepare(double learning_rate, std::int64_t summands) {
   summands_ = summands;
   scale_ = 1.0 / (static_cast<double>(summands) * double{parts_.loss_scale.scale()});
   if (parts_.overflow_guard == nullptr)
-    return !can_be_taken(parts_.device, parts_.loss_scale, parts_.gradients);
+    return !gradients_are_usable(parts_.device, parts_.loss_scale, parts_.gradients);
   guarded_ = parts_.overflow_guard->check(parts_.gradients, static_cast<float>(learning_rate),
                                           static_cast<double>(summands),
                                           parts_.gradients.subspan(header_report, report_floats));
@@ -132,7 +132,7 @@ StepOutcome ModelUpdate::outcome(bool now) {
   return found;
 }
 
-void ModelUpdate::clip() {
+void ModelUpdate::limit_norm() {
   if (parts_.clip_norm <= 0.0) return;
   require(guarded_ == nullptr, "a guard on the device does not know the factor of clipping");
   scale_ *= clip_factor(parts_.device.flat(), parameter_part(parts_.gradients, parts_.model), scale_,
@@ -172,7 +172,7 @@ HalfCopy ModelUpdate::half_copy() {
   return parts_.halves == nullptr ? HalfCopy{} : parts_.halves->target(parts_.model.parameters);
 }
 
-void ModelUpdate::follow(bool overflowed, StepOutcome& outcome) {
+void ModelUpdate::finish_step(bool overflowed, StepOutcome& outcome) {
   if (guarded_ == nullptr) update_loss_scale(!overflowed, parts_.loss_scale, outcome);
 }
 

@@ -65,7 +65,8 @@ class DelayedMetrics {
 };
 
 /// A worker's update of its model with the sums in its gradient array. In each step, in this order:
-/// find_overflow, outcome, and unless the step is skipped clip and apply; then follow and average.
+/// prepare, outcome, and unless the step is skipped limit_norm and apply; then finish_step and
+/// average_weights.
 class ModelUpdate {
  public:
   struct Parts {
@@ -86,19 +87,19 @@ class ModelUpdate {
   };
   explicit ModelUpdate(Parts parts);
 
-  /// Whether the host finds that the gradients overflowed, so that the step must be skipped. With an overflow
-  /// guard the device decides: false, and apply() changes nothing where it finds that.
+  /// Sets the scale of the sums, and looks for an overflow. @returns whether the step must be skipped; with
+  /// an overflow guard false: the device decides, and apply() changes nothing where it finds one
   /// @param summands GradientSums::summands()
-  bool find_overflow(double learning_rate, std::int64_t summands);
+  bool prepare(double learning_rate, std::int64_t summands);
   /// Loss and accuracies from the sums. @param now those of this step, for which the host waits; else those
   /// of the step before
   StepOutcome outcome(bool now);
-  /// Scales the gradients in apply() so that the norm of their mean is at most Parts::clip_norm.
-  void clip();
+  /// Makes apply() scale the gradients so that the norm of their mean is at most Parts::clip_norm.
+  void limit_norm();
   /// Moves statistics and parameters: the optimizer's step.
   void apply(double learning_rate);
   /// Adapts the loss scale, and records in the outcome whether the step was skipped.
-  void follow(bool overflowed, StepOutcome& outcome);
+  void finish_step(bool overflowed, StepOutcome& outcome);
   /// Takes the weights into their average.
   void average_weights();
 

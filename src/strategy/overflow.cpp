@@ -8,8 +8,8 @@ namespace flotilla {
 
 namespace {
 
-/// Enough for a dynamic scale to come down from anywhere, and for a static one that a few bad batches are
-/// none.
+/// Overflows in consecutive steps that mean failure: enough for a dynamic scale to fall to its minimum, and
+/// more than a few bad batches cause under a static one.
 constexpr std::int64_t unrecoverable_overflows = 100;
 
 void tell(bool taken, bool at_the_least, const LossScale& scale, StepOutcome& outcome) {
@@ -21,14 +21,14 @@ void tell(bool taken, bool at_the_least, const LossScale& scale, StepOutcome& ou
 
 }  // namespace
 
-bool can_be_taken(Device& device, const LossScale& scale, DeviceSpan<const float> gradients) {
+bool gradients_are_usable(Device& device, const LossScale& scale, DeviceSpan<const float> gradients) {
   return !scale.enabled() || device.flat().all_finite(gradients);
 }
 
 void update_loss_scale(bool taken, LossScale& scale, StepOutcome& outcome) {
   if (!scale.enabled()) return;
   const bool least = !scale.can_fall();
-  scale.follow(taken);
+  scale.adjust(taken);
   tell(taken, least, scale, outcome);
 }
 

@@ -12,7 +12,7 @@ namespace flotilla {
 
 /// Whether a step can be taken: all of its array (loss sums, statistics, gradients) is finite, or overflow
 /// is not checked (LossScale::enabled).
-bool can_be_taken(Device& device, const LossScale& scale, DeviceSpan<const float> gradients);
+bool gradients_are_usable(Device& device, const LossScale& scale, DeviceSpan<const float> gradients);
 
 /// Updates the scale and records in the outcome whether the step was skipped. `outcome.loss` is of the
 /// workers for which `taken` was decided.

@@ -31,8 +31,8 @@ class ClickResults {
 
   Device& device_;
   DeviceSpan<const float> source_;     ///< The header on the device
-  std::optional<JointRead> together_;  ///< Null: nothing is gained, or values are halves
-  HostStaging staging_;                ///< Without it
+  std::optional<JointRead> together_;  ///< Null: a joint read would gain nothing, or values are halves
+  HostStaging staging_;                ///< Used where together_ is null
   std::array<float, header_size> header_copy_{};
   std::vector<float> logits_copy_;
   std::span<const float> header_;

@@ -264,7 +264,7 @@ ResidentSaves::ResidentSaves(RunParts& run) : run_(run), bytes_(bytes_of_state(r
   });
 }
 
-void ResidentSaves::follow(std::int64_t step) {
+void ResidentSaves::set_base_checkpoint(std::int64_t step) {
   record_.follows = step;
   record_.write(run_.config.run.output);
 }

@@ -48,7 +48,7 @@ class ResidentSaves {
   }                                              ///< Else this worker's part, or nothing
   std::int64_t bytes() const { return bytes_; }  ///< Of one state
   /// On worker 0: the run has a checkpoint of that step, and later states follow it.
-  void follow(std::int64_t step);
+  void set_base_checkpoint(std::int64_t step);
   /// Collective over the workers. The training has ended in order: nothing stays in memory.
   void end();
 

@@ -24,8 +24,8 @@ SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place&
   return {.rank = workers.rank(),
           .name = cat("rank ", place.rank, " on ", place.host),
           .exchange = [own](const std::string& mine, std::int64_t step) noexcept {
-            // One that fails here leaves this worker a message behind or ahead of the others for good: that
-            // is no failed save, it ends the job (FailureHandler::end_job_at_terminate).
+            // A call that fails here leaves this worker out of step with the others for good, so it ends the
+            // job instead of a save (FailureHandler::end_job_at_terminate).
             own->patient_barrier(step);  // some write longer than others; training wants the processor
             return own->all_gather(mine, step);
           }};

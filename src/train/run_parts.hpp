@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// Those who train together, and what ends the job where they fail or hang.
+/// The communicator of the workers, and what ends the job where they fail or hang.
 struct RunWorkers {
   const mpi::Communicator& workers;
   ServerLink* servers;  ///< Null without parameter servers

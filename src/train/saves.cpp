@@ -173,7 +173,7 @@ void Saves::report(Target& target) {
     last_good_ = saved.path;
     if (!target.speaks || resident_ == nullptr) continue;
     try {
-      resident_->follow(saved.step);
+      resident_->set_base_checkpoint(saved.step);
     } catch (const UserError& error) {
       reporter_.warn(error.what());
     }

@@ -81,7 +81,7 @@ class StepReports {
  public:
   StepReports(RunParts& run, Reporter& reporter, const TrainingState& state);
 
-  /// Whether that step is reported: every so many, and the last. @param position behind it
+  /// Whether that step is reported: every run.log_every steps, and the last. @param position after it
   bool is_due(std::int64_t step, const Position& position) const;
   void begin();  ///< By the thread that computes, before the first step of a run
   /// After every step of a run. @param step_ns its time

@@ -62,14 +62,14 @@ StepOutcome TrainingStep::take(Loader& loader, const StepPlan& plan) {
   StepOutcome outcome;
   if (ModelUpdate* const update = run_.sync.update.get()) {  // null: the servers update, in the exchange
     const PhaseSpan updating("optimizer", state_.times.optimizer_ns);
-    const bool overflowed = find_overflow(step);
+    const bool overflowed = prepare_update(step);
     outcome = update->outcome(outcome_now(step));
     if (!overflowed) {  // else the step is skipped
-      update->clip();
+      update->limit_norm();
       update->apply(step.learning_rate);
       if (run_.sync.embeddings) run_.sync.embeddings->train(step.learning_rate, update->optimizer().steps());
     }
-    update->follow(overflowed, outcome);
+    update->finish_step(overflowed, outcome);
     update->average_weights();
   } else {
     outcome = served_outcome();
@@ -200,8 +200,8 @@ bool TrainingStep::outcome_now(const StepInfo& info) const {
          (run_.model.loss_scale.enabled() && !run_.model.overflow_guard);
 }
 
-bool TrainingStep::find_overflow(const StepInfo& info) {
-  return run_.sync.update->find_overflow(info.learning_rate, run_.sync.sums->summands()) ||
+bool TrainingStep::prepare_update(const StepInfo& info) {
+  return run_.sync.update->prepare(info.learning_rate, run_.sync.sums->summands()) ||
          (run_.sync.embeddings && !run_.sync.embeddings->gradients_are_finite());
 }
 

@@ -47,7 +47,7 @@ class TrainingStep {
   void wait_for_save();
   StepInfo info(const Position& next, const StepPlan& plan) const;
   bool outcome_now(const StepInfo& info) const;
-  bool find_overflow(const StepInfo& info);
+  bool prepare_update(const StepInfo& info);
   StepOutcome served_outcome() const;
   void pause_if_emulated(std::int64_t compute_ns);
   void count(const Loader& loader, const Position& next);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "kernels/error.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/samples.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/support/temporary_folder.hpp"

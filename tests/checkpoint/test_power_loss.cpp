@@ -14,6 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/saving_pair.hpp"
 #include "tests/checkpoint/watched_calls.hpp"
 #include "tests/checkpoint/whole_files.hpp"

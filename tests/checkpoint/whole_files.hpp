@@ -5,7 +5,8 @@
 
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 
 namespace flotilla {
 

@@ -12,6 +12,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/export.hpp"
 #include "src/commands/inspect.hpp"
 #include "src/commands/make_data.hpp"

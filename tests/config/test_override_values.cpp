@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/config/given.hpp"
+#include "src/config/collect_keys.hpp"
 #include "tests/config/deck_support.hpp"
 
 namespace flotilla::config {

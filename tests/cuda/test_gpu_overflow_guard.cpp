@@ -69,7 +69,7 @@ TEST_F(Judge, FollowsAsTheLossScaleDoesAndUpdatesOnlyWhatIsTaken) {
               .step = ++taken};
         updates.update(in, rules::Adam{0.9F, 0.99F, 1e-6F}, {first[1].span(), second[1].span()});
       }
-      scale.follow(!overflows(step));
+      scale.adjust(!overflows(step));
       lowest = std::min(lowest, scale.scale());
 
       const LossScale::State state = scale.state();

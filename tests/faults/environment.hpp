@@ -3,8 +3,8 @@
 
 namespace flotilla::test {
 
-/// For programs that ctest does not start: sets what it gives its tests, where it is not set, that is how
-/// Open MPI is to run on a small machine.
+/// For programs that ctest does not start: sets the environment variables that ctest gives its tests (options
+/// of Open MPI for a small machine), unless they are set.
 void complete_environment();
 
 }  // namespace flotilla::test

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/faults/faulted_run.hpp"
 
 #include "src/checkpoint/resident_folder.hpp"

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/faults/private_mounts.hpp"
 #include "tests/faults/small_run.hpp"

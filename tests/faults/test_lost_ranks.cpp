@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/faults/small_run.hpp"
 #include "tests/runs/program.hpp"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.hpp"
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 
 namespace flotilla {
 namespace {

@@ -5,7 +5,7 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/config/layer_texts.hpp"
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 #include "src/train/model_kinds.hpp"
 #include "src/train/model_state.hpp"
 #include "tests/onnx/evaluate_onnx.hpp"

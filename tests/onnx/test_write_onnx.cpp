@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/error.hpp"
-#include "src/onnx/onnx_model.hpp"
+#include "src/onnx/model_graph.hpp"
 #include "tests/onnx/evaluate_onnx.hpp"
 #include "tests/onnx/onnx_faults.hpp"
 #include "tests/support/temporary_folder.hpp"

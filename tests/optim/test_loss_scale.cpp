@@ -11,8 +11,8 @@ namespace flotilla {
 namespace {
 
 /// 'g': a good step, 'o': one that overflowed.
-void follow(LossScale& scale, const std::string& steps) {
-  for (const char step : steps) scale.follow(step == 'g');
+void adjust(LossScale& scale, const std::string& steps) {
+  for (const char step : steps) scale.adjust(step == 'g');
 }
 
 LossScaleConfig small() {
@@ -34,7 +34,7 @@ TEST(LossScale, FollowsItsTable) {
   for (const Row& row : table) {
     LossScale scale(small());
 
-    follow(scale, row.steps);
+    adjust(scale, row.steps);
 
     EXPECT_EQ(scale.scale(), row.scale) << row.steps;
     EXPECT_EQ(scale.skipped(), row.skipped) << row.steps;
@@ -45,11 +45,11 @@ TEST(LossScale, HasTheOriginalsConstants) {
   LossScale scale{LossScaleConfig{}};
   EXPECT_EQ(scale.scale(), 32768.0F);
 
-  follow(scale, std::string(999, 'g'));
+  adjust(scale, std::string(999, 'g'));
   EXPECT_EQ(scale.scale(), 32768.0F);
-  follow(scale, "g");
+  adjust(scale, "g");
   EXPECT_EQ(scale.scale(), 65536.0F);
-  follow(scale, "oo");
+  adjust(scale, "oo");
 
   EXPECT_EQ(scale.scale(), 0.8F * 65536.0F);
 }
@@ -58,7 +58,7 @@ TEST(LossScale, DoesNotFallBelowOne) {
   LossScale scale({.initial = 1.5, .backoff = 0.5, .backoff_every = 1});
   EXPECT_TRUE(scale.can_fall());
 
-  follow(scale, "oo");
+  adjust(scale, "oo");
 
   EXPECT_EQ(scale.scale(), 1.0F);
   EXPECT_FALSE(scale.can_fall());
@@ -68,7 +68,7 @@ TEST(LossScale, DoesNotFallBelowOne) {
 TEST(LossScale, DoesNotGrowToInfinity) {
   LossScale scale({.initial = 3e38, .growth = 2.0, .growth_every = 1});
 
-  follow(scale, "g");
+  adjust(scale, "g");
 
   EXPECT_EQ(scale.scale(), 3e38F);
 }
@@ -76,7 +76,7 @@ TEST(LossScale, DoesNotGrowToInfinity) {
 TEST(LossScale, ThatIsStaticStaysAndCounts) {
   LossScale scale({.kind = LossScaleKind::fixed, .value = 128.0});
 
-  follow(scale, "gogooo" + std::string(5000, 'g') + "oo");
+  adjust(scale, "gogooo" + std::string(5000, 'g') + "oo");
 
   EXPECT_EQ(scale.scale(), 128.0F);
   EXPECT_EQ(scale.skipped(), 6);
@@ -88,11 +88,11 @@ TEST(LossScale, GoesOnFromItsNumbers) {
   LossScale whole(small());
   LossScale first(small());
   LossScale second(small());
-  follow(whole, "gooogggog");
-  follow(first, "gooog");
+  adjust(whole, "gooogggog");
+  adjust(first, "gooog");
 
   second.set_numbers(first.numbers());
-  follow(second, "ggog");
+  adjust(second, "ggog");
 
   EXPECT_EQ(second.numbers(), whole.numbers());
   EXPECT_EQ(second.state(), whole.state());

@@ -53,7 +53,7 @@ TEST(LocalRows, ArePulledOnceInAPeriodUnlessTheyCameWithItsBeginning) {
   rows_of(rows, {1}, {});
   rows.train(Values{1, 1}, 0.5F, 1);
   pushed(rows, 1.0F);
-  rows.follow(Values{0, 0});
+  rows.apply_pulled(Values{0, 0});
 
   EXPECT_EQ(keys_of(rows.find(Keys{1, 2, 3})), (Keys{2, 3}));
   rows.pull_all_again();
@@ -66,7 +66,7 @@ TEST(LocalRows, TakeOverWhatOthersDidBesideTheirOwn) {
   rows.train(Values{-1, -2}, 1.0F, 1);  // now 2, 4
 
   EXPECT_EQ(pushed(rows, 0.5F), (Values{0.5F, 1}));  // the servers have 1.5, 3, and 8 more of others
-  rows.follow(Values{9.5F, 11});
+  rows.apply_pulled(Values{9.5F, 11});
 
   EXPECT_EQ(rows_of(rows, {5}, {}), (Values{10, 12}));
   rows.pull_all_again();
@@ -82,7 +82,7 @@ TEST(LocalRows, PushEachRowOnceHoweverOftenItWasTrained) {
 
   EXPECT_EQ(keys_of(rows.trained()), (Keys{1, 2}));
   EXPECT_EQ(pushed(rows, 1.0F), (Values{-3, -3, -8, -8}));
-  rows.follow(Values{-3, -3, -8, -8});
+  rows.apply_pulled(Values{-3, -3, -8, -8});
   EXPECT_TRUE(rows.trained().empty());
 }
 
@@ -118,7 +118,7 @@ class OneWorker {
     served_.add({.keys = keys, .values = differences});
     Values values(differences.size());
     served_.pull(keys, values);
-    rows_.follow(values);
+    rows_.apply_pulled(values);
   }
 
  private:
@@ -161,7 +161,7 @@ TEST(LocalRows, GoOnAsTheyWereSaved) {
   const Values differences = pushed(rows, 1.0F);
   Values served(differences.size());
   for (std::size_t i = 0; i < served.size(); ++i) served[i] = static_cast<float>(i + 1) + differences[i];
-  rows.follow(served);
+  rows.apply_pulled(served);
   rows.pull_all_again();
 
   const Keys keys = rows.sorted_keys();

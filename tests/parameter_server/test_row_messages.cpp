@@ -10,6 +10,7 @@
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
+#include "src/parameter_server/protocol/row_placement.hpp"
 #include "src/parameter_server/server/row_store.hpp"
 #include "tests/support/within.hpp"
 

@@ -136,7 +136,7 @@ TEST(ReadRun, LeavesOutAFailureThatNoRunWrote) {
   for (const char* text : {R"({"rank":"1","host":null})", "not JSON"}) {
     const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "9"), text);
     ASSERT_EQ(run.warnings.size(), 1U);
-    EXPECT_NE(run.warnings[0].find("failure.json is no failure that a run wrote"), std::string::npos);
+    EXPECT_NE(run.warnings[0].find("failure.json was not written by a run"), std::string::npos);
     EXPECT_EQ(run.totals.ending, "not ended");
   }
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/runs/program.hpp"
 
 // What happens when a rank dies, hangs or cannot write.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 #include "tests/support/within.hpp"

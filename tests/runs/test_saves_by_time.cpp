@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 

@@ -40,7 +40,7 @@ struct Steps : TrainingRun {
     parts.sync.strategy->begin_step(votes);
     parts.sync.sums->add_ready(0, step_);
     parts.sync.sums->wait(step_++);
-    const bool overflowed = parts.sync.update->find_overflow(0.0, parts.sync.sums->summands());
+    const bool overflowed = parts.sync.update->prepare(0.0, parts.sync.sums->summands());
     const StepOutcome outcome = parts.sync.update->outcome(now);
     if (!overflowed) parts.sync.update->apply(0.0);
     parts.sync.sums->clear_header();

@@ -197,9 +197,9 @@ TEST_P(LongPlans, CountWhatRemainsFromAnywhereToTheirEnd) {
 TEST(LongScales, StayFiniteOverStepsThatAllGrowThem) {
   const ScaleRule rule{.dynamic = true, .growth = 2.0F, .backoff = 0.5F, .growth_every = 1};
   ScaleState state{.scale = 65536.0F};
-  for (std::int64_t step = 0; step < steps; ++step) follow(rule, state, true);
+  for (std::int64_t step = 0; step < steps; ++step) adjust_scale(rule, state, true);
   EXPECT_EQ(state.scale, 0x1p127F);
-  for (std::int64_t step = 0; step < steps; ++step) follow(rule, state, false);
+  for (std::int64_t step = 0; step < steps; ++step) adjust_scale(rule, state, false);
   EXPECT_EQ(state.scale, least_loss_scale);
   EXPECT_EQ(state.skipped, steps);
 }

@@ -190,8 +190,8 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
     for_each(space_, name, static_cast<std::int64_t>(size), FlatSweep<Functor>{functor});
   }
 
-  /// Takes the numbers that change from step to step out of the update and its functor if they lie on the
-  /// device, as a queue keeps them for later work: that is the same in every step then. To be called when
+  /// If the queue keeps work for later, moves the numbers that change from step to step from the update and
+  /// its functor to device memory: the recorded launch is the same in every step then. To be called when
   /// tables and scratch are there: making them submits the queue.
   template <class Functor>
   UpdateInput late(UpdateInput in, Functor& functor) {

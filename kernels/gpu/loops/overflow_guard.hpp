@@ -55,7 +55,7 @@ struct CheckOverflow {
         .correction1 = correction(spec.beta1, next.steps),
         .correction2 = correction(spec.beta2, next.steps),
         .taken = taken ? 1.0F : 0.0F};
-    follow(spec.rule, next.state, taken);
+    adjust_scale(spec.rule, next.state, taken);
     next.backward_scale = next.state.scale / spec.loss_divisor;
     *state = next;
     report[report_scale] = next.state.scale;

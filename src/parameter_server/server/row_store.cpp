@@ -10,6 +10,7 @@
 #include "src/config/optimizers.hpp"
 #include "src/observe/console.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
+#include "src/parameter_server/protocol/row_placement.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
 
 namespace flotilla {

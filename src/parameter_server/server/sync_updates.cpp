@@ -197,7 +197,7 @@ void SyncUpdates::update() {
     complete = complete && push->complete;
   }
   if (here < parts().shard.leading()) return;
-  // Once even where this server has nothing: clipping and norms are the servers' common affair.
+  // Once even where this server has nothing: all servers take part in computing the norms.
   const bool first = !step_;
   Optimizer& optimizer = parts().shard.optimizer();
   if (first) step_ = skips() ? optimizer.steps() : optimizer.begin_step();

@@ -184,7 +184,7 @@ std::span<const mpi::Payload> Embeddings::payloads() {
 void Embeddings::finish() {
   exchanges_[under_way_].finish();
   exchanges_[under_way_].begin();
-  if (local_) local_->follow(room_of(local_->trained()));
+  if (local_) local_->apply_pulled(room_of(local_->trained()));
 }
 
 std::vector<std::string> Embeddings::report(const mpi::Communicator& workers) const {

@@ -42,7 +42,7 @@ class Geo : public Strategy {
 
  private:
   StepOutcome push_pull_step(std::int64_t step);
-  void follow();
+  void apply_pulled();
   Model model_in(Storage& array) const;
 
   ServedWorker parts_;
@@ -94,7 +94,7 @@ std::vector<StateArray> Geo::live() {
 }
 
 /// Takes over what the servers have: the others' differences.
-void Geo::follow() {
+void Geo::apply_pulled() {
   FlatMath& flat = parts_.device.flat();
   const std::size_t rest = parts_.values.size() - header_size;
   const auto behind = [&](DeviceSpan<float> array) { return array.subspan(header_size, rest); };
@@ -120,7 +120,7 @@ StepOutcome Geo::push_pull_step(std::int64_t step) {
       push_pull(parts_, {.step = step, .batches = since_push_, .from = pushed, .to = servers_.span()});
   const std::size_t rest = pushed.size() - header_size;
   flat.axpy(1.0F, pushed.subspan(header_size, rest), old_.span().subspan(header_size, rest));
-  follow();
+  apply_pulled();
   since_push_ = 0;
   return answer;
 }
@@ -144,7 +144,7 @@ StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
     pull_alike(parts_, steps_, servers_.span());
     parts_.traffic.sent_bytes += metrics_.sent_bytes();
     ++parts_.traffic.synchronisations;
-    follow();
+    apply_pulled();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();
   }
   outcome.skipped = own.skipped;

@@ -117,7 +117,7 @@ void LocalRows::push(float share, std::span<float> to) {
   }
 }
 
-void LocalRows::follow(std::span<const float> pulled) {
+void LocalRows::apply_pulled(std::span<const float> pulled) {
   require(pulled.size() == trained_.size() * width_, pulled.size(), " values of ", trained_.size(), " rows");
   ++period_;
   const float* from = pulled.data();

@@ -39,13 +39,13 @@ class LocalRows {
   /// @param step 1, 2, …
   void train(std::span<const float> gradients, float learning_rate, std::int64_t step);
 
-  /// Keys of the rows that were trained since the last push; valid until follow().
+  /// Keys of the rows that were trained since the last push; valid until apply_pulled().
   std::span<const std::uint64_t> trained() const { return trained_keys_; }
   /// The changes of these rows since the last push, times `share`, which count as pushed from now on. @param
   /// to (trained, width)
   void push(float share, std::span<float> to);
   /// After that push. @param pulled (trained, width): the servers' values now
-  void follow(std::span<const float> pulled);
+  void apply_pulled(std::span<const float> pulled);
   /// From now on every row is pulled before it is used again.
   void pull_all_again();
 

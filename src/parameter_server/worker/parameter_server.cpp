@@ -151,7 +151,7 @@ void ParameterServer::take_newest() {
 /// The servers update the model, with what this worker has made of its gradients.
 StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& of_this_worker) {
   steps_ = info.step + 1;
-  const bool finite = can_be_taken(parts_);
+  const bool finite = gradients_are_usable(parts_);
   StepOutcome own = of_this_worker;
   if (finite) {
     unscale();

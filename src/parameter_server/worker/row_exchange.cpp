@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/parameter_server/protocol/row_placement.hpp"
 
 namespace flotilla {
 

@@ -27,8 +27,8 @@ void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t opt
   worker.servers.fill(worker.pull_staging.read(worker.values), arrays, optimizer_steps);
 }
 
-bool can_be_taken(const ServedWorker& worker) {
-  return can_be_taken(worker.device, worker.loss_scale, worker.gradients) &&
+bool gradients_are_usable(const ServedWorker& worker) {
+  return gradients_are_usable(worker.device, worker.loss_scale, worker.gradients) &&
          (worker.embeddings == nullptr || worker.embeddings->gradients_are_finite());
 }
 

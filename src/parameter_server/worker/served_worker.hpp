@@ -59,7 +59,7 @@ std::unique_ptr<Strategy> make_parameter_server(const ServedWorker& worker, Opti
 void fill_servers(const ServedWorker& worker, Optimizer* slots, std::int64_t optimizer_steps);
 
 /// Whether the step's gradients are finite, those of rows too; true where overflow is not checked.
-bool can_be_taken(const ServedWorker& worker);
+bool gradients_are_usable(const ServedWorker& worker);
 
 /// The outcome in the sums of the header of `array`.
 StepOutcome outcome_of_sums(std::span<const float> array, bool all_workers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/write_file.hpp"
+#include "src/checkpoint/write_checkpoint.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

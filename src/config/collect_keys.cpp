@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/config/given.hpp"
+#include "src/config/collect_keys.hpp"
 
 #include <algorithm>
 #include <utility>
