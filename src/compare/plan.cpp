@@ -359,8 +359,9 @@ class Trainings {
   std::optional<Config> check(std::size_t run, const Overrides& of_all) {
     try {
       const Config config = load(plan_.runs[run].set, {}).config;
-      const bool whole =
-          config.schedule.kind == ScheduleKind::cosine || config.schedule.kind == ScheduleKind::linear;
+      const bool whole = config.schedule.kind == ScheduleKind::cosine ||
+                         config.schedule.kind == ScheduleKind::linear ||
+                         config.schedule.kind == ScheduleKind::one_cycle;
       if (plan_.equal == Equal::time && whole)
         add_of_run(run, cat("schedule.kind = ", config::quoted(word(config.schedule.kind)),
                             " decays over a whole run, whose length equal = \"time\" leaves open; use "

@@ -175,9 +175,22 @@ struct TrainConfig {
   const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }
 };
 
-enum class ScheduleKind { constant, piecewise, cosine, linear };
+enum class ScheduleKind { constant, piecewise, cosine, linear, plateau, one_cycle };
 template <>
-inline constexpr auto words_of<ScheduleKind> = deck_words("constant", "piecewise", "cosine", "linear");
+inline constexpr auto words_of<ScheduleKind> = deck_words("constant", "piecewise", "cosine", "linear",
+                                                          "plateau", "one-cycle");
+
+enum class ThresholdKind { relative, absolute };
+template <>
+inline constexpr auto words_of<ThresholdKind> = deck_words("relative", "absolute");
+
+/// schedule.kind = "plateau" (src/optim/schedule.hpp); keys of `schedule`.
+struct PlateauConfig {
+  std::int64_t patience = 10;  ///< validations
+  double threshold = 1e-4;     ///< Least improvement
+  ThresholdKind threshold_kind = ThresholdKind::relative;
+  std::int64_t cooldown = 0;  ///< validations
+};
 
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::constant;
@@ -185,8 +198,12 @@ struct ScheduleConfig {
   double warmup_epochs = 0.0;
   double warmup_from = 0.0;          ///< Learning rate at the first step of the warm-up
   std::vector<double> milestones;    ///< piecewise: epochs
-  double factor = 0.1;               ///< piecewise: at each milestone
-  double final_learning_rate = 0.0;  ///< cosine, linear
+  double factor = 0.1;               ///< piecewise: at each milestone; plateau: at each reduction
+  double final_learning_rate = 0.0;  ///< cosine, linear; plateau: the lowest
+  PlateauConfig plateau{};
+  double rise = 0.3;               ///< one_cycle: share of the steps
+  double initial_divisor = 25.0;   ///< one_cycle: highest rate / first rate
+  double final_divisor = 10000.0;  ///< one_cycle: first rate / last rate
   bool scale_with_batch = false;
   std::int64_t base_batch = 256;
 };

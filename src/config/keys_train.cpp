@@ -40,7 +40,8 @@ class TrainRules : public RuleChecks {
       reject(
           {"train.epochs", "train.steps"},
           "train.epochs, train.steps or train.seconds must be given and positive: else training has no end");
-    } else if (kind != ScheduleKind::constant && kind != ScheduleKind::piecewise) {
+    } else if (kind == ScheduleKind::cosine || kind == ScheduleKind::linear ||
+               kind == ScheduleKind::one_cycle) {
       reject({"schedule.kind"},
              "schedule.kind decays to an end that train.seconds alone does not tell: give train.epochs or "
              "train.steps as well, or schedule.kind = \"constant\"");
@@ -53,6 +54,35 @@ class TrainRules : public RuleChecks {
       reject({"train.average_decay", "strategy.kind"},
              "train.average_decay needs strategy.kind = \"all-reduce\", whose workers hold one model after "
              "each step: leave it out, or use checkpoint.best");
+  }
+
+  void plateau() {
+    const ScheduleConfig& schedule = config.schedule;
+    if (!usable({"schedule.kind"}) || schedule.kind != ScheduleKind::plateau) return;
+    if (!config.data.validation.given)
+      reject({"schedule.kind"},
+             "schedule.kind = \"plateau\" follows the results of validations: name data.validation");
+    if (usable({"validation.every"}) && config.validation.every == 0)
+      reject({"validation.every", "schedule.kind"},
+             "schedule.kind = \"plateau\" follows the results of validations, and validation.every = 0 asks "
+             "for none before the end");
+    if (usable({"schedule.factor"}) && schedule.factor >= 1.0)
+      reject({"schedule.factor"},
+             "schedule.factor must be less than 1 with schedule.kind = \"plateau\", got ", schedule.factor);
+    if (!usable({"train.patience", "schedule.patience"}) || config.train.patience == 0) return;
+    if (config.train.patience <= schedule.plateau.patience + 1)
+      reject({"train.patience", "schedule.patience"},
+             "train.patience ends training before schedule.patience lowers the learning rate: it must be at "
+             "least ",
+             schedule.plateau.patience + 2, " (schedule.patience + 2), got ", config.train.patience);
+  }
+
+  void one_cycle() {
+    if (!usable({"schedule.kind", "schedule.warmup_epochs"})) return;
+    if (config.schedule.kind == ScheduleKind::one_cycle && config.schedule.warmup_epochs > 0.0)
+      reject({"schedule.warmup_epochs"},
+             "schedule.kind = \"one-cycle\" begins with a rise of its own: leave schedule.warmup_epochs out, "
+             "and set schedule.rise");
   }
 
   void warm_up() {
@@ -190,8 +220,9 @@ std::vector<Key> schedule_keys() {
   return {
       key<&ScheduleConfig::kind>("schedule.kind", any_value(), on_request,
                                  "The learning rate after the warm-up"),
-      key<&ScheduleConfig::learning_rate>("schedule.learning_rate", positive(), on_request,
-                                          "Learning rate at the end of the warm-up")
+      key<&ScheduleConfig::learning_rate>(
+          "schedule.learning_rate", positive(), on_request,
+          "Learning rate at the end of the warm-up; of \"one-cycle\" the highest")
           .must_be_given(),
       key<&ScheduleConfig::warmup_epochs>(
           "schedule.warmup_epochs", at_least(0), on_request,
@@ -203,11 +234,44 @@ std::vector<Key> schedule_keys() {
           "Epochs, increasing, at each of which the learning rate is multiplied by factor")
           .only_for(schedule_is({"piecewise"}))
           .must_be_given(),
-      key<&ScheduleConfig::factor>("schedule.factor", positive(), on_request, "See schedule.milestones")
-          .only_for(schedule_is({"piecewise"})),
-      key<&ScheduleConfig::final_learning_rate>("schedule.final_learning_rate", at_least(0), on_request,
-                                                "Learning rate at the end of the training")
-          .only_for(schedule_is({"cosine", "linear"})),
+      key<&ScheduleConfig::factor>(
+          "schedule.factor", positive(), on_request,
+          "See schedule.milestones; of \"plateau\" less than 1, see schedule.patience")
+          .only_for(schedule_is({"piecewise", "plateau"})),
+      key<&ScheduleConfig::final_learning_rate>(
+          "schedule.final_learning_rate", at_least(0), on_request,
+          "Learning rate at the end of the training; of \"plateau\" the lowest")
+          .only_for(schedule_is({"cosine", "linear", "plateau"})),
+      key<&ScheduleConfig::plateau, &PlateauConfig::patience>(
+          "schedule.patience", at_least(0, most_steps), on_request,
+          "Validations in a row that may pass without an improvement; one more multiplies the learning rate "
+          "by "
+          "factor. They are compared by checkpoint.best, or where that is \"none\" by accuracy_top1, auc, r2 "
+          "or "
+          "accuracy")
+          .only_for(schedule_is({"plateau"})),
+      key<&ScheduleConfig::plateau, &PlateauConfig::threshold>("schedule.threshold", at_least(0), on_request,
+                                                               "Least improvement on the best validation")
+          .only_for(schedule_is({"plateau"})),
+      key<&ScheduleConfig::plateau, &PlateauConfig::threshold_kind>(
+          "schedule.threshold_kind", any_value(), on_request,
+          "Whether the threshold is a share of the best figure")
+          .only_for(schedule_is({"plateau"})),
+      key<&ScheduleConfig::plateau, &PlateauConfig::cooldown>(
+          "schedule.cooldown", at_least(0, most_steps), on_request,
+          "Validations after a reduction in which schedule.patience does not count")
+          .only_for(schedule_is({"plateau"})),
+      key<&ScheduleConfig::rise>("schedule.rise",
+                                 {.low = 0, .high = 1, .low_itself = false, .high_itself = false}, on_request,
+                                 "Share of the training's steps in which the learning rate rises to "
+                                 "learning_rate; it falls in the others")
+          .only_for(schedule_is({"one-cycle"})),
+      key<&ScheduleConfig::initial_divisor>("schedule.initial_divisor", at_least(1), on_request,
+                                            "The first learning rate is learning_rate divided by this")
+          .only_for(schedule_is({"one-cycle"})),
+      key<&ScheduleConfig::final_divisor>("schedule.final_divisor", at_least(1), on_request,
+                                          "The last learning rate is the first one divided by this")
+          .only_for(schedule_is({"one-cycle"})),
       key<&ScheduleConfig::scale_with_batch>("schedule.scale_with_batch", any_value(), on_request,
                                              "Multiply the learning rate by global batch ÷ base_batch"),
       key<&ScheduleConfig::base_batch>("schedule.base_batch", positive(most_count), on_request,
@@ -221,6 +285,8 @@ void check_train_rules(const Config& config, const DeckValues& given, Mistakes& 
   rules.batch_size();
   rules.end_of_training();
   rules.weight_average();
+  rules.plateau();
+  rules.one_cycle();
   rules.warm_up();
   rules.milestones();
   rules.final_learning_rate();

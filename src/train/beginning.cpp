@@ -2,6 +2,7 @@
 #include "src/train/beginning.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/config/deck.hpp"
@@ -15,13 +16,18 @@ Beginning beginning_at(const LoadedCheckpoint* resumed, const std::map<std::stri
   if (resumed == nullptr) return {};
   const CheckpointState& state = resumed->state;
   const bool same_metric = read_saved_deck(state.deck).checkpoint.best == config.checkpoint.best;
+  std::map<std::string, double> numbers = state.numbers;
+  if (!same_metric)
+    std::erase_if(numbers, [](const auto& number) {
+      return number.first.starts_with("best.") || number.first == "plateau.best";
+    });
   const auto seconds = state.numbers.find(trained_seconds);
   return {.step = state.step,
           .position = state.position,
           .samples = state.samples,
           .checkpoint = resumed->path,
           .changes = changes,
-          .best = same_metric ? state.numbers : std::map<std::string, double>(),
+          .numbers = std::move(numbers),
           // 0: the run before the checkpoint did not count them
           .seconds = seconds == state.numbers.end() ? 0.0 : seconds->second};
 }
@@ -51,7 +57,7 @@ std::string nothing_left(const Config& config, const Sharding& sharding, const B
   if (std::string limit = reached_limit(train, beginning.step, position); !limit.empty()) return limit;
   if (train.seconds > 0.0 && beginning.seconds >= train.seconds)
     return cat("train.seconds = ", config::toml_text(train.seconds));
-  const BestValidation best(config, beginning.best);
+  const BestValidation best(config, beginning.numbers);
   if (best.reached_target()) return cat("train.target = ", config::toml_text(train.target));
   if (best.out_of_patience()) return cat("train.patience = ", train.patience);
   return {};

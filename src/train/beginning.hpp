@@ -23,8 +23,9 @@ struct Beginning {
   std::int64_t samples = 0;
   std::string checkpoint{};                      ///< The file; empty: none
   std::map<std::string, std::string> changes{};  ///< Continuation::changes
-  std::map<std::string, double> best{};          ///< BestValidation::numbers(); empty: no validation yet
-  double seconds = 0.0;                          ///< That steps took before; with train.seconds
+  /// Validations::numbers(): without the best of a figure that checkpoint.best no longer names
+  std::map<std::string, double> numbers{};
+  double seconds = 0.0;  ///< That steps took before; with train.seconds
 };
 
 /// The start of the training loop. @param resumed null: at zero

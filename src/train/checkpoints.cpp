@@ -148,7 +148,7 @@ CheckpointState Checkpoints::counters() const {
       .deck = run.config.resolved_text,
       .versions = {{"flotilla", parts_.build}, {"device", run.machine.device->info().description}},
       .choices = run.sync.choices,
-      .numbers = parts_.validations.best().numbers(),
+      .numbers = parts_.validations.numbers(),
       .training_samples = run.data.training->size()};
   if (run.config.train.seconds > 0.0) state.numbers[trained_seconds] = parts_.state.trained_s();
   for (const auto* texts : {&run.data.identities, &parts_.changes})

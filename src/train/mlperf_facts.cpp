@@ -23,8 +23,10 @@ void add_schedule(MlperfFacts& facts, const RunParts& run, const std::string& pr
   const Schedule schedule(config, run.data.sharding.global_batch());
   const RunEnd end = end_of(run.config.train, run.data.sharding);
   facts.emplace_back(prefix + "_base_learning_rate", schedule.base());
-  facts.emplace_back(prefix + "_end_learning_rate",
-                     schedule.at({.epochs = end.epochs, .total_epochs = end.epochs}));
+  facts.emplace_back(prefix + "_end_learning_rate", schedule.at({.epochs = end.epochs,
+                                                                 .total_epochs = end.epochs,
+                                                                 .step = end.decay_steps,
+                                                                 .total_steps = end.decay_steps}));
   facts.emplace_back(prefix + "_learning_rate_decay_steps", end.step);
   if (config.kind == ScheduleKind::linear)
     facts.emplace_back(prefix + "_learning_rate_decay_poly_power", std::int64_t{1});

@@ -85,9 +85,10 @@ std::string rate_jump(const Config& config, const Sharding& sharding, const Chec
   const auto end_by = [&](const Config& deck, const Sharding& batches) {
     return end_of(deck.train, batches, checkpoint.step, checkpoint.position);
   };
+  const std::int64_t reductions = Plateau(config.schedule.plateau, true, checkpoint.numbers).reductions();
   const auto rate = [&](const ScheduleConfig& schedule, const RunEnd& end) {
     return Schedule(schedule, sharding.global_batch())
-        .at({.epochs = epochs_at(sharding, checkpoint.position), .total_epochs = end.epochs});
+        .at(progress_at(sharding, checkpoint.position, end, reductions));
   };
   const RunEnd then = end_by(saved, sharding_of(checkpoint, sharding));
   const RunEnd now = end_by(config, sharding);

@@ -160,14 +160,26 @@ RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t s
               const Position& position) {
   if (train.epochs == 0 && train.steps == 0)
     return {.step = std::numeric_limits<std::int64_t>::max(),
-            .epochs = std::numeric_limits<double>::infinity()};
+            .epochs = std::numeric_limits<double>::infinity(),
+            .decay_steps = std::numeric_limits<std::int64_t>::max()};
   const std::int64_t by_epochs = sharding.steps_until(position, train.epochs);
   const std::int64_t by_steps = std::max<std::int64_t>(train.steps - step, 0);
   if (train.epochs == 0)
     return {.step = step + by_steps,
-            .epochs = epochs_at(sharding, Sampler(0, sharding).after(position, by_steps))};
+            .epochs = epochs_at(sharding, Sampler(0, sharding).after(position, by_steps)),
+            .decay_steps = sharding.steps_before(position) + by_steps};
   return {.step = step + (train.steps == 0 ? by_epochs : std::min(by_epochs, by_steps)),
-          .epochs = static_cast<double>(train.epochs)};
+          .epochs = static_cast<double>(train.epochs),
+          .decay_steps = sharding.steps_before(position) + by_epochs};
+}
+
+Progress progress_at(const Sharding& sharding, const Position& position, const RunEnd& end,
+                     std::int64_t reductions) {
+  return {.epochs = epochs_at(sharding, position),
+          .total_epochs = end.epochs,
+          .step = sharding.steps_before(position),
+          .total_steps = end.decay_steps,
+          .reductions = reductions};
 }
 
 }  // namespace flotilla

@@ -13,6 +13,7 @@
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/sampler.hpp"
+#include "src/optim/schedule.hpp"
 #include "src/train/machine.hpp"
 
 namespace flotilla {
@@ -67,10 +68,15 @@ struct RunEnd {
   /// Over which learning rates decay. With train.epochs these: train.steps then only cuts the run short, so
   /// that a run that was stopped by it can go on
   double epochs = 0.0;
+  std::int64_t decay_steps = 0;  ///< Sharding::steps_before() of that, in steps of today's batch
 };
 
 /// The end of a run that has done `step` steps up to `position`, maybe with other batches than now.
 RunEnd end_of(const TrainConfig& train, const Sharding& sharding, std::int64_t step = 0,
               const Position& position = {});
+
+/// What the learning rate of the step at `position` depends on, in a run that ends so.
+Progress progress_at(const Sharding& sharding, const Position& position, const RunEnd& end,
+                     std::int64_t reductions);
 
 }  // namespace flotilla

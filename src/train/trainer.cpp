@@ -19,7 +19,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       saves_(run_, parts_.reporter, parts_.writers, beginning.checkpoint),
       step_(run_, parts_.failure, saves_, loaders_.sampler(), state_),
       reports_(run_, parts_.reporter, state_),
-      validations_({run_, parts_.reporter, saves_, loaders_, state_, parts_.mlperf}, beginning.best),
+      validations_({run_, parts_.reporter, saves_, loaders_, state_, parts_.mlperf}, beginning.numbers),
       checks_(run_, parts_.failure, saves_, state_, parts_.ends_job_when_diverged),
       checkpoints_({run_, saves_, checks_, validations_, loaders_, state_, parts_.build, beginning.changes}),
       stop_(run_.config, run_.machine, parts_.reporter, parts_.limit, state_) {
@@ -94,7 +94,7 @@ void Trainer::save_for_stop() {
   checkpoints_.save();
   if (!validations_.is_due(state_.position)) return;
   validations_.validate(reports_.last_epoch_s());  // a resumed run would not
-  if (validations_.keeps_best()) checkpoints_.save_again();
+  if (validations_.steers()) checkpoints_.save_again();
 }
 
 /// After the last step.

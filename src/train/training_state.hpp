@@ -38,6 +38,7 @@ struct TrainingState {
   Position position;
   std::int64_t samples = 0;
   double learning_rate = 0.0;   ///< Learning rate of the last step
+  std::int64_t reductions = 0;  ///< Plateau::reductions(), equal on all workers
   double seconds_before = 0.0;  ///< Time of the steps before the resume; with train.seconds
   PhaseTimes times{};           ///< Checkpoints and validations add theirs
 

@@ -91,7 +91,7 @@ TrainingStep::TrainingStep(RunParts& run, FailureHandler& failure, Saves& saves,
       sampler_(sampler),
       state_(state),
       schedule_(run.config.schedule, run.data.sharding.global_batch()),
-      total_epochs_(end_of(run.config.train, run.data.sharding, state.step, state.position).epochs),
+      end_(end_of(run.config.train, run.data.sharding, state.step, state.position)),
       replaced_(run.config.data) {
   const Network& network = *run.model.network;
   if (!run.sync.embeddings) return;
@@ -101,8 +101,7 @@ TrainingStep::TrainingStep(RunParts& run, FailureHandler& failure, Saves& saves,
 
 void TrainingStep::begin(const StepPlan& plan) {
   const Sharding& sharding = run_.data.sharding;
-  state_.learning_rate =
-      schedule_.at({.epochs = epochs_at(sharding, state_.position), .total_epochs = total_epochs_});
+  state_.learning_rate = schedule_.at(progress_at(sharding, state_.position, end_, state_.reductions));
   failure_.set_step(state_.step);
   if (sharding.micro_steps > 1) run_.sync.sums->begin_micro_steps();
   run_.sync.strategy->begin_step(plan.asks_to_stop);

@@ -11,6 +11,7 @@
 #include "src/train/click_results.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/replaced_samples.hpp"
+#include "src/train/run_data.hpp"
 #include "src/train/run_parts.hpp"
 #include "src/train/saves.hpp"
 #include "src/train/training_state.hpp"
@@ -58,7 +59,7 @@ class TrainingStep {
   const Sampler& sampler_;
   TrainingState& state_;
   Schedule schedule_;
-  double total_epochs_;                  ///< Over which learning rates decay
+  RunEnd end_;                           ///< Until which learning rates decay
   std::deque<const Batch*> ahead_;       ///< Loaded for the next steps
   std::optional<ClickResults> results_;  ///< With embeddings
   std::optional<ClickLog> clicks_;

@@ -10,8 +10,19 @@
 
 namespace flotilla {
 
-Validations::Validations(const Parts& parts, const std::map<std::string, double>& best)
-    : parts_(parts), best_(parts.run.config, best) {}
+Validations::Validations(const Parts& parts, const std::map<std::string, double>& numbers)
+    : parts_(parts), best_(parts.run.config, numbers) {
+  const ScheduleConfig& schedule = parts.run.config.schedule;
+  if (schedule.kind != ScheduleKind::plateau) return;
+  plateau_.emplace(schedule.plateau, best_.less_is_better(), numbers);
+  parts_.state.reductions = plateau_->reductions();
+}
+
+std::map<std::string, double> Validations::numbers() const {
+  std::map<std::string, double> numbers = best_.numbers();
+  if (plateau_) numbers.merge(plateau_->numbers());
+  return numbers;
+}
 
 bool Validations::is_due(const Position& position) const {
   const std::int64_t every = parts_.run.config.validation.every;
@@ -71,6 +82,19 @@ void Validations::compare(ValidationReport& report) {
   parts_.run.machine.workers.broadcast(std::span<double>(figure));
   improved_ = best_.add(figure[0], report) || improved_;
   best_.put_into(report);
+  if (plateau_) follow_plateau(figure[0]);
+}
+
+/// Validations in the warm-up do not count: its learning rate is not that of the schedule.
+void Validations::follow_plateau(double figure) {
+  const RunParts& run = parts_.run;
+  const double epochs = epochs_at(run.data.sharding, parts_.state.position);
+  if (epochs < run.config.schedule.warmup_epochs || !plateau_->add(figure, parts_.state.step)) return;
+  parts_.state.reductions = plateau_->reductions();
+  const Schedule schedule(run.config.schedule, run.data.sharding.global_batch());
+  parts_.reporter.say(cat("plateau      no better validation in ", run.config.schedule.plateau.patience + 1,
+                          ": the learning rate is ",
+                          schedule.at({.epochs = epochs, .reductions = parts_.state.reductions})));
 }
 
 void Validations::report_best() const {

@@ -8,6 +8,7 @@
 
 #include "src/observe/mlperf_log.hpp"
 #include "src/observe/reporter.hpp"
+#include "src/optim/schedule.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/monitor/best_validation.hpp"
 #include "src/train/run_parts.hpp"
@@ -28,8 +29,8 @@ class Validations {
     TrainingState& state;
     MlperfLog* mlperf;  ///< Null: none
   };
-  /// @param best BestValidation::numbers() of the run so far
-  Validations(const Parts& parts, const std::map<std::string, double>& best);
+  /// @param numbers those of the run so far
+  Validations(const Parts& parts, const std::map<std::string, double>& numbers);
 
   /// Whether an epoch has ended at `position` after which the deck asks for a validation.
   bool is_due(const Position& position) const;
@@ -43,6 +44,9 @@ class Validations {
   /// Whether training ends early: no validation improves any more, or the best one is good enough.
   bool end_training() const { return best_.out_of_patience() || best_.reached_target(); }
   const BestValidation& best() const { return best_; }
+  /// Whether training depends on results so far: on the best, or by the learning rate.
+  bool steers() const { return keeps_best() || plateau_; }
+  std::map<std::string, double> numbers() const;  ///< Results so far, for a checkpoint's numbers
   /// Says where the best checkpoint is, and why training ended early.
   void report_best() const;
   /// Seconds of a validation: the longest so far, or as training takes for as many samples.
@@ -51,9 +55,11 @@ class Validations {
  private:
   Evaluation evaluate(const Model& model);
   void compare(ValidationReport& report);
+  void follow_plateau(double figure);
 
   Parts parts_;
   BestValidation best_;
+  std::optional<Plateau> plateau_;  ///< With schedule.kind = "plateau"
   bool improved_ = false;
   std::int64_t last_step_ = -1;
   std::int64_t longest_ns_ = 0;

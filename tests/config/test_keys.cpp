@@ -36,7 +36,8 @@ constexpr std::size_t count_fields() {
   all += members<ModelConfig>() - 2;                                // layer_places, own
   all += members<DataConfig>() - 3;                                 // train, validation, pixel_scale_given
   all += 2 * (members<DataSourceConfig>() - 3);                     // given, staged_below, inputs
-  all += members<TrainConfig>() + members<OptimizerConfig>() + members<ScheduleConfig>();
+  all += members<TrainConfig>() + members<OptimizerConfig>();
+  all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
   all += members<ReductionConfig>() + 1;  // the strategy's kind is the variant's alternative
   all += members<AllReduceConfig>() + members<ServerConfig>();
   all += members<LocalSgdConfig>() - 2 + members<OuterConfig>();  // adaptive, outer

@@ -27,6 +27,28 @@ TEST(ValidationRules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
       std::string::npos);
 }
 
+TEST(ValidationRules, APlateauNeedsValidationsAndMorePatienceThanItWaits) {
+  const std::string deck = test::good_deck + "[data.validation]\nsamples = 10\n";
+  const std::string plateau = "schedule.kind=plateau";
+  EXPECT_NO_THROW(test::load(deck, {plateau}));
+  EXPECT_NO_THROW(test::load(deck, {plateau, "schedule.patience=2", "schedule.cooldown=1", "train.patience=4",
+                                    "checkpoint.best=loss"}));
+  EXPECT_NE(test::mistakes_of(test::good_deck, {plateau}).find("name data.validation"), std::string::npos);
+  EXPECT_NE(test::mistakes_of(deck, {plateau, "validation.every=0"}).find("asks for none before the end"),
+            std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(deck, {plateau, "schedule.factor=1"}).find("schedule.factor must be less than 1"),
+      std::string::npos);
+  EXPECT_NE(
+      test::mistakes_of(deck, {plateau, "schedule.patience=2", "train.patience=3", "checkpoint.best=loss"})
+          .find("it must be at least 4"),
+      std::string::npos);
+  EXPECT_NE(test::mistakes_of(deck, {"schedule.kind=one-cycle", "schedule.warmup_epochs=0.5"})
+                .find("set schedule.rise"),
+            std::string::npos);
+  EXPECT_NE(test::mistakes_of(deck, {"schedule.patience=2"}).find("schedule.patience"), std::string::npos);
+}
+
 TEST(ValidationRules, ATargetNeedsValidationsAndMlperfATarget) {
   const std::string deck = test::good_deck + "[data.validation]\nsamples = 10\n";
   const std::string best = "checkpoint.best=accuracy_top1";

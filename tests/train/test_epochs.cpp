@@ -117,6 +117,23 @@ TEST(Epochs, LetALinearRateFallToItsEndAndMilestonesFireOnce) {
   }
 }
 
+TEST(Epochs, CountTheStepsOfOneCycleInBatchesOfToday) {
+  for (const Sharding& sharding : shardings_with_shares()) {
+    const std::int64_t all = 3 * sharding.steps_per_epoch();
+    const Sampler sampler(1, sharding);
+    Position position;
+    for (std::int64_t step = 0; step < all; ++step) {
+      // A run that is cut short by train.steps decays as the whole one, also where it resumes.
+      const RunEnd end = end_of({.epochs = 3, .steps = all - 1}, sharding, step, position);
+      const Progress progress = progress_at(sharding, position, end, 0);
+      EXPECT_EQ(progress.step, step);
+      EXPECT_EQ(progress.total_steps, all);
+      EXPECT_EQ(end_of({.epochs = 0, .steps = all}, sharding, step, position).decay_steps, all);
+      position = sampler.after(position);
+    }
+  }
+}
+
 TEST(Epochs, EndWhereTheStepsOfARunWithoutEpochsEnd) {
   for (const Sharding& sharding : shardings_with_shares()) {
     const auto per_epoch = static_cast<double>(sharding.steps_per_epoch());

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/error.hpp"
-#include "src/observe/metrics.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 
 namespace flotilla {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/config/config.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/observe/reporter.hpp"
 
 namespace flotilla {
@@ -23,6 +24,7 @@ class BestValidation {
   /// @param figure equal on all workers @returns whether it is better than all before
   bool add(double figure, const ValidationReport& report);
   void put_into(ValidationReport& report) const;  ///< The best, if there is one
+  bool less_is_better() const { return metric_.less_is_better; }
   bool is_known() const { return step_ >= 0; }
   std::int64_t step() const { return step_; }  ///< Step of the best validation; −1: none
   /// Whether as many validations as train.patience were not better than the best before them.
