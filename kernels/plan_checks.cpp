@@ -59,6 +59,9 @@ void check_spec(const SoftmaxLossSpec& spec) {
           ", classes ", spec.classes);
   require(spec.label_smoothing >= 0.0F && spec.label_smoothing < 1.0F,
           "label smoothing must be in [0, 1), got ", spec.label_smoothing);
+  if (spec.class_weights.empty()) return;
+  check_size("the weights of classes", spec.class_weights.size(), spec.classes);
+  require(spec.label_smoothing == 0.0F, "label smoothing and weights of classes exclude each other");
 }
 
 void check_forward(const LinearSpec& spec, std::int64_t weight_size, const Tensor& x, const Weights& w,

@@ -141,6 +141,7 @@ std::unique_ptr<Network> make_layer_network(Device& device, const std::vector<Pl
   auto network = std::make_unique<Network>(device, NetworkSpec{.input = input,
                                                                .classes = plan.back().output[0],
                                                                .label_smoothing = use.label_smoothing,
+                                                               .class_weights = use.class_weights,
                                                                .loss = use.loss,
                                                                .purpose = use.purpose});
   LayerBuilder(*network, plan, use).build();

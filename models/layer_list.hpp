@@ -35,7 +35,8 @@ std::vector<PlannedLayer> plan_layers(const LayerList& list, const Shape& sample
 struct LayerUse {
   std::int64_t batch = 0;
   float label_smoothing = 0.0F;
-  std::optional<OutputLoss> loss{};  ///< As NetworkSpec has it
+  std::vector<float> class_weights{};  ///< As NetworkSpec has them
+  std::optional<OutputLoss> loss{};    ///< As NetworkSpec has it
   Purpose purpose = Purpose::training;
   bool accumulate = false;      ///< backward adds to the gradients (micro-steps)
   bool input_gradient = false;  ///< backward leaves Network::input_gradient()

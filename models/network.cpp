@@ -16,8 +16,10 @@ namespace {
 std::unique_ptr<Loss> make_loss(Layers& layers, const NetworkSpec& spec) {
   if (spec.loss)
     return layers.output_loss({.batch = spec.input[0], .outputs = spec.classes, .function = *spec.loss});
-  return layers.softmax_loss(
-      {.batch = spec.input[0], .classes = spec.classes, .label_smoothing = spec.label_smoothing});
+  return layers.softmax_loss({.batch = spec.input[0],
+                              .classes = spec.classes,
+                              .label_smoothing = spec.label_smoothing,
+                              .class_weights = spec.class_weights});
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct NetworkSpec {
   Shape input;               ///< Shape of one batch, (N, …)
   std::int64_t classes = 0;  ///< Outputs: those of classes, or the numbers that `loss` compares
   float label_smoothing = 0.0F;
-  std::optional<OutputLoss> loss{};  ///< Empty: softmax and cross entropy
+  std::vector<float> class_weights{};  ///< SoftmaxLossSpec::class_weights
+  std::optional<OutputLoss> loss{};    ///< Empty: softmax and cross entropy
   Purpose purpose = Purpose::training;
 };
 

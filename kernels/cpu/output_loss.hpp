@@ -57,6 +57,7 @@ class CpuOutputLoss : public Loss {
     for (std::size_t n = 0; n < static_cast<std::size_t>(targets.valid); ++n) loss += rows_[n];
     sums.address()[sum_loss] += static_cast<float>(loss);
     sums.address()[sum_samples] += static_cast<float>(targets.valid);
+    sums.address()[sum_weights] += static_cast<float>(targets.valid);
   }
   void backward(const Tensor& outputs, const Targets& targets, DeviceScalar<float> given_scale,
                 Tensor& gradient) override {

@@ -104,16 +104,20 @@ class CpuSoftmaxLoss : public Loss {
                    loss -=
                        smoothing * double{sum_above(classes, row, highest)} / static_cast<double>(classes);
                  }
-                 rows_[static_cast<std::size_t>(n)] = {.loss = loss,
+                 const float weight = spec_.weight(label);
+                 rows_[static_cast<std::size_t>(n)] = {.loss = double{weight} * loss,
+                                                       .weight = weight,
                                                        .normaliser = static_cast<float>(1.0 / sum),
                                                        .before = classes_before(classes, row, label)};
                }
              });
     double loss = 0.0;
+    double weights = 0.0;
     std::int64_t top1 = 0;
     std::int64_t top5 = 0;
     for (std::size_t n = 0; n < static_cast<std::size_t>(targets.valid); ++n) {
       loss += rows_[n].loss;
+      weights += double{rows_[n].weight};
       top1 += rows_[n].before < 1 ? 1 : 0;
       top5 += rows_[n].before < 5 ? 1 : 0;
     }
@@ -122,6 +126,7 @@ class CpuSoftmaxLoss : public Loss {
     out[sum_top1] += static_cast<float>(top1);
     out[sum_top5] += static_cast<float>(top5);
     out[sum_samples] += static_cast<float>(targets.valid);
+    out[sum_weights] += static_cast<float>(weights);
   }
   void backward(const Tensor& logits, const Targets& targets, DeviceScalar<float> given_scale,
                 Tensor& dlogits) override {
@@ -141,8 +146,10 @@ class CpuSoftmaxLoss : public Loss {
                for (std::int64_t n = first; n < std::min(last, targets.valid); ++n) {
                  const auto row = static_cast<std::size_t>(n);
                  float* const out = d + n * classes;
-                 scaled_gradient(classes, e + n * classes, scale * rows_[row].normaliser, everywhere, out);
-                 out[targets.labels[row]] -= at_label;
+                 const float weight = rows_[row].weight;
+                 scaled_gradient(classes, e + n * classes, weight * scale * rows_[row].normaliser, everywhere,
+                                 out);
+                 out[targets.labels[row]] -= weight * at_label;
                  if (targets.other_share > 0.0F) out[targets.other_labels[row]] -= at_other;
                }
                const std::int64_t padding = std::max(first, targets.valid);
@@ -155,6 +162,7 @@ class CpuSoftmaxLoss : public Loss {
  private:
   struct Row {
     double loss = 0.0;
+    float weight = 1.0F;
     float normaliser = 1.0F;  // 1 / Σ exp(logit − highest)
     std::int32_t before = 0;  // classes before the label in order of falling logits
   };

@@ -21,15 +21,22 @@ struct Targets {
 };
 
 /// Indices of the sums of a Loss, floats in device memory.
-enum LossSum : std::size_t { sum_loss = 0, sum_top1 = 1, sum_top5 = 2, sum_samples = 3, loss_sums = 4 };
+enum LossSum : std::size_t {
+  sum_loss = 0,
+  sum_top1 = 1,
+  sum_top5 = 2,
+  sum_samples = 3,
+  sum_weights = 4,
+  loss_sums = 5
+};
 
 /// Compares the outputs of a network, (N, outputs), with the targets of a batch.
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// Adds to sums[loss_sums]: the losses of the rows and the valid rows; of classes also the rows whose label
-  /// (not the other one) has the highest logit, and those where it is among the five highest (ties go to the
-  /// lower class).
+  /// Adds to sums[loss_sums]: the losses of the rows, the valid rows, and their weights, which are 1 unless
+  /// the labels' classes have others; of classes also the rows whose label (not the other one) has the
+  /// highest logit, and those where it is among the five highest (ties go to the lower class).
   virtual void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) = 0;
   /// dlogits = scale · the gradient of the sum of the rows' losses, zero in padding rows. Uses intermediate
   /// values of forward; dlogits may be logits.

@@ -208,6 +208,7 @@ void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, c
                           std::span<T> sums) {
   const double smoothing = double{s.label_smoothing};
   double loss = 0.0;
+  double weights = 0.0;
   std::int64_t top1 = 0;
   std::int64_t top5 = 0;
   for (std::int64_t n = 0; n < targets.valid; ++n) {
@@ -224,7 +225,9 @@ void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, c
       const auto other = static_cast<std::size_t>(targets.other_labels[at(0, 0, n)]);
       wanted += double{targets.other_share} * (double{row[other]} - double{row[label]});
     }
-    loss += log_sum_exp(row) - (1.0 - smoothing) * wanted - smoothing * mean;
+    const double weight = double{s.weight(targets.labels[at(0, 0, n)])};
+    loss += weight * (log_sum_exp(row) - (1.0 - smoothing) * wanted - smoothing * mean);
+    weights += weight;
     const bool number = row[label] == row[label];
     if (number && before < 1) ++top1;
     if (number && before < 5) ++top5;
@@ -233,9 +236,10 @@ void softmax_loss_forward(const SoftmaxLossSpec& s, std::span<const T> logits, c
   sums[sum_top1] += static_cast<T>(top1);
   sums[sum_top5] += static_cast<T>(top5);
   sums[sum_samples] += static_cast<T>(targets.valid);
+  sums[sum_weights] += static_cast<T>(weights);
 }
 
-/// dlogits (N,C) = scale · (softmax(logits) − target), zero from row `valid` on. May be in place.
+/// dlogits (N,C) = weight · scale · (softmax(logits) − target), zero from row `valid` on. May be in place.
 template <class T>
 void softmax_loss_backward(const SoftmaxLossSpec& s, std::span<const T> logits, const Targets& targets,
                            double scale, std::span<T> dlogits) {
@@ -250,7 +254,8 @@ void softmax_loss_backward(const SoftmaxLossSpec& s, std::span<const T> logits, 
         wanted += double{targets.other_share};
       const double target = everywhere + (1.0 - smoothing) * wanted;
       const double probability = std::exp(double{row[at(0, 0, c)]} - normaliser);
-      dlogits[at(n, s.classes, c)] = static_cast<T>(scale * (probability - target));
+      dlogits[at(n, s.classes, c)] =
+          static_cast<T>(double{s.weight(targets.labels[at(0, 0, n)])} * scale * (probability - target));
     }
   }
   const auto padding = static_cast<std::size_t>(targets.valid * s.classes);
@@ -293,6 +298,7 @@ void output_loss_forward(const OutputLossSpec& s, std::span<const T> outputs, co
     loss += output_loss_value(s.function, double{outputs[k]}, double{targets.values[k]});
   sums[sum_loss] += static_cast<T>(loss / static_cast<double>(s.outputs));
   sums[sum_samples] += static_cast<T>(targets.valid);
+  sums[sum_weights] += static_cast<T>(targets.valid);
 }
 
 /// gradient (N,O) of scale · the losses, zero from row `valid` on. May be in place.

@@ -164,12 +164,13 @@ struct TrainConfig {
   std::int64_t accumulate_steps = 1;
   Accumulation accumulate = Accumulation::average;  ///< Accumulation of the micro-steps' gradients
   double label_smoothing = 0.0;
-  double mixup = 0.0;               ///< α of λ ~ Beta(α, α); 0: off
-  double cutmix = 0.0;              ///< As mixup's
-  double gradient_clip_norm = 0.0;  ///< 0: none
-  double average_decay = 0.0;       ///< Decay of the exponential moving average of the weights; 0: none
-  std::int64_t patience = 0;        ///< Validations without improvement that end training; 0: never
-  double target = 0.0;              ///< Value of checkpoint.best that ends training; 0: none
+  std::vector<double> class_weights{};  ///< Weights of the classes' losses; empty: all are 1
+  double mixup = 0.0;                   ///< α of λ ~ Beta(α, α); 0: off
+  double cutmix = 0.0;                  ///< As mixup's
+  double gradient_clip_norm = 0.0;      ///< 0: none
+  double average_decay = 0.0;           ///< Decay of the exponential moving average of the weights; 0: none
+  std::int64_t patience = 0;            ///< Validations without improvement that end training; 0: never
+  double target = 0.0;                  ///< Value of checkpoint.best that ends training; 0: none
 
   bool mixes_pairs() const { return mixup > 0.0 || cutmix > 0.0; }
   const char* pairs_key() const { return mixup > 0.0 ? "train.mixup" : "train.cutmix"; }

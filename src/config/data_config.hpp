@@ -107,9 +107,13 @@ enum class LastBatch { wrap, drop };
 template <>
 inline constexpr auto words_of<LastBatch> = deck_words("wrap", "drop");
 
-enum class SampleOrder { shuffled, file, blocks };
+enum class SampleOrder { shuffled, file, blocks, balanced };
 template <>
-inline constexpr auto words_of<SampleOrder> = deck_words("shuffled", "file", "blocks");
+inline constexpr auto words_of<SampleOrder> = deck_words("shuffled", "file", "blocks", "balanced");
+/// Whether neighbours in the order are neighbours in the data.
+inline bool reads_in_order(SampleOrder order) {
+  return order == SampleOrder::file || order == SampleOrder::blocks;
+}
 
 /// The part of the data that a worker reads: its part of each global batch, or a shard of its own: an equal
 /// number of files (one more for the first workers where they do not divide), or an equal size.

@@ -57,6 +57,21 @@ class DataRules : public RuleChecks {
            data.shuffle_block);
   }
 
+  void balanced() {
+    if (!usable({"data.order", "model.loss", "data.deal", "model.kind"})) return;
+    if (config.data.order != SampleOrder::balanced) return;
+    const std::string order = "data.order = \"balanced\"";
+    if (!config.model.has_classes())
+      reject({"data.order"}, order, " is of classes, and model.loss = ", quoted(word(config.model.loss)),
+             " has none: give \"shuffled\"");
+    if (config.model.has_embeddings())
+      reject({"data.order"}, order,
+             " is not done with model.kind = \"ctr-dnn\": its predictions would not be "
+             "those of the data; give \"shuffled\" or \"file\"");
+    if (config.data.deal != ShardBy::samples)
+      reject({"data.deal", "data.order"}, order, " draws from all samples: leave data.deal out");
+  }
+
   void shares() {
     exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
             "the samples of a step must not depend on the number of workers");
@@ -117,6 +132,10 @@ std::vector<Key> data_keys() {
           "data.order", any_value(), must_match,
           "\"shuffled\": each epoch in another order; \"blocks\": blocks of neighbours in another order, and "
           "in it the samples of data.shuffle_buffer neighbours, the same for any number of workers; "
+          "\"balanced\": all classes that occur equally often, one sample of each in turn, and all samples "
+          "of "
+          "a class before one comes again; an epoch has as many samples as the data, and all labels are read "
+          "at the start; "
           "\"file\": as the data lie, which reads large files from their start to their end. If it is left "
           "out, data.kind = \"criteo\" takes \"file\""),
       key<&DataConfig::shuffle_block>(
@@ -281,6 +300,7 @@ void check_data_rules(const Config& config, const DeckValues& given, Mistakes& m
   rules.validation_path();
   rules.click_data();
   rules.blocks();
+  rules.balanced();
   rules.shares();
   rules.pixel_scale();
 }

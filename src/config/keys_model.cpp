@@ -73,6 +73,7 @@ class ModelRules : public RuleChecks {
     };
     const std::string_view of_labels = " exclude each other: leave it out, it is of labels of classes";
     refuse("train.label_smoothing", config.train.label_smoothing > 0.0, of_labels);
+    refuse("train.class_weights", !config.train.class_weights.empty(), of_labels);
     refuse("train.mixup", config.train.mixup > 0.0, of_labels);
     refuse("train.cutmix", config.train.cutmix > 0.0, of_labels);
     refuse("data.class_names", !config.data.class_names.empty(), of_labels);

@@ -8,6 +8,8 @@
 namespace flotilla::config {
 namespace {
 
+constexpr std::size_t most_weighted_classes = 100000;
+
 Condition schedule_is(std::vector<std::string> kinds) {
   return {"schedule.kind", std::move(kinds)};
 }
@@ -54,6 +56,30 @@ class TrainRules : public RuleChecks {
       reject({"train.average_decay", "strategy.kind"},
              "train.average_decay needs strategy.kind = \"all-reduce\", whose workers hold one model after "
              "each step: leave it out, or use checkpoint.best");
+  }
+
+  void class_weights() {
+    const auto count = static_cast<std::int64_t>(config.train.class_weights.size());
+    if (!usable({"train.class_weights"}) || count == 0) return;
+    constexpr std::string_view key = "train.class_weights";
+    if (usable({"model.classes"}) && config.model.has_classes() && config.model.classes > 0 &&
+        count != config.model.classes)
+      reject({key}, key, " holds a weight for each of the ", config.model.classes,
+             " classes (model.classes), got ", count);
+    const auto refuse = [&](std::string_view path, bool has, std::string_view why) {
+      if (has && usable({path})) reject({key, path}, key, " and ", path, " exclude each other: ", why);
+    };
+    refuse("train.label_smoothing", config.train.label_smoothing > 0.0, "leave one of them out");
+    refuse("train.mixup", config.train.mixup > 0.0, "a mixed sample has two classes; leave one of them out");
+    refuse("train.cutmix", config.train.cutmix > 0.0,
+           "a mixed sample has two classes; leave one of them out");
+    if (usable({"model.kind"}) && config.model.has_embeddings())
+      reject({key, "model.kind"}, key,
+             " is not done with model.kind = \"ctr-dnn\": leave it out, and give the clicks more samples");
+    else if (usable({"strategy.kind"}) && config.server() != nullptr)
+      reject({key, "strategy.kind"}, key,
+             " is not done by parameter servers, which do not know the weights of a step's samples: use "
+             "strategy.kind = \"all-reduce\" or \"local-sgd\"");
   }
 
   void plateau() {
@@ -154,6 +180,12 @@ std::vector<Key> train_keys() {
                                     "What the micro-steps' gradients are combined to"),
       key<&TrainConfig::label_smoothing>("train.label_smoothing", fraction(), on_request,
                                          "Share of a label's weight that is spread over all classes"),
+      key<&TrainConfig::class_weights>(
+          "train.class_weights", array_of(0, most_weighted_classes, positive()), on_request,
+          "Weights of the losses, one for each class: the loss of a step and of a validation is Σ wᵢ lᵢ / Σ "
+          "wᵢ "
+          "over all workers' samples, where wᵢ is the weight of a sample's label; with local SGD a worker's "
+          "step divides by the weights of its own samples. Empty: all are 1"),
       key<&TrainConfig::mixup>(
           "train.mixup", at_least(0), on_request,
           "Mixes pairs of samples and their labels, λ : 1 − λ, where λ ~ Beta(mixup, mixup) is one for a "
@@ -285,6 +317,7 @@ void check_train_rules(const Config& config, const DeckValues& given, Mistakes& 
   rules.batch_size();
   rules.end_of_training();
   rules.weight_average();
+  rules.class_weights();
   rules.plateau();
   rules.one_cycle();
   rules.warm_up();

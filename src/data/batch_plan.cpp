@@ -11,7 +11,7 @@ namespace flotilla {
 
 void ReadAhead::before_step(const Dataset& data, Position position, bool first) const {
   const Sharding& sharding = sampler_.sharding();
-  if (sharding.order == SampleOrder::shuffled || !sharding.shares.empty()) return;
+  if (!reads_in_order(sharding.order) || !sharding.shares.empty()) return;
   const Position at = sampler_.after(position, 0);
   const std::int64_t step = sharding.global_batch();
   if (sharding.order == SampleOrder::file) {

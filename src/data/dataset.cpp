@@ -137,6 +137,11 @@ std::int32_t Dataset::read_bytes(std::int64_t /*i*/, std::uint64_t /*variation*/
   throw InternalError(cat("samples of ", description(), " are not bytes"));
 }
 
+std::int32_t Dataset::label(std::int64_t i) const {
+  std::vector<float> sample(static_cast<std::size_t>(sample_shape().size()));
+  return read(i, 0, sample);
+}
+
 void Dataset::read_targets(std::int64_t /*i*/, std::span<float> /*to*/) const {
   throw InternalError(cat("samples of ", description(), " have no targets but labels"));
 }

@@ -60,6 +60,9 @@ class Dataset {
   /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns what read() does. Only
   /// where scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
+  /// The label that read() returns, without reading the sample where it is known. @throws UserError as read()
+  /// does
+  virtual std::int32_t label(std::int64_t i) const;
   /// Writes the target_width() numbers of sample i. @throws UserError as read() does
   virtual void read_targets(std::int64_t i, std::span<float> to) const;
   /// A reader of samples with bags for each thread; the data set must outlive it.
@@ -103,6 +106,7 @@ class WrappedDataset : public Dataset {
                           std::span<std::uint8_t> to) const override {
     return inner_->read_bytes(i, variation, to);
   }
+  std::int32_t label(std::int64_t i) const override { return inner_->label(i); }
   void read_targets(std::int64_t i, std::span<float> to) const override { inner_->read_targets(i, to); }
   std::unique_ptr<BagReader> bag_reader() const override { return inner_->bag_reader(); }
   void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {

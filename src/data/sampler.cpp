@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/random.hpp"
@@ -34,6 +35,46 @@ EpochOrder::EpochOrder(std::uint64_t seed, std::int64_t epoch, std::int64_t samp
                          static_cast<std::uint64_t>(items));
 }
 
+ClassSamples::ClassSamples(std::span<const std::int32_t> labels) : samples_(labels.size()) {
+  const std::int32_t classes = labels.empty() ? 0 : std::ranges::max(labels) + 1;
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(classes) + 1);
+  for (const std::int32_t label : labels) ++ends[static_cast<std::size_t>(label) + 1];
+  for (std::size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
+  begins_ = ends;
+  begins_.erase(std::ranges::unique(begins_).begin(), begins_.end());  // without classes that do not occur
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    samples_[static_cast<std::size_t>(ends[static_cast<std::size_t>(labels[i])]++)] =
+        static_cast<std::int64_t>(i);
+}
+
+std::span<const std::int64_t> ClassSamples::of(std::int64_t number) const {
+  const std::int64_t begin = begins_[static_cast<std::size_t>(number)];
+  const std::int64_t end = begins_[static_cast<std::size_t>(number) + 1];
+  return std::span(samples_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+}
+
+EpochOrder::EpochOrder(std::uint64_t seed, std::int64_t epoch, std::shared_ptr<const ClassSamples> classes)
+    : seed_(seed), epoch_(epoch), samples_(0), classes_(std::move(classes)) {}
+
+std::int64_t EpochOrder::balanced(std::int64_t position) {
+  const std::int64_t classes = classes_->classes();
+  const std::int64_t round = position / classes;
+  const auto epoch = static_cast<std::uint64_t>(epoch_);
+  if (round != window_) {
+    window_order_.emplace(seed_, random_order, epoch | static_cast<std::uint64_t>(round + 1) << window_shift,
+                          static_cast<std::uint64_t>(classes));
+    window_ = round;
+  }
+  const std::int64_t number = at(*window_order_, position % classes);
+  const std::span<const std::int64_t> samples = classes_->of(number);
+  const auto count = std::ssize(samples);
+  const auto pass = static_cast<std::uint64_t>(round / count);  // through the samples of the class
+  const Permutation order(seed_ + epoch * philox_weyl[0], random_classes,
+                          static_cast<std::uint64_t>(number) << window_shift | pass,
+                          static_cast<std::uint64_t>(count));
+  return samples[static_cast<std::size_t>(at(order, round % count))];
+}
+
 std::int64_t EpochOrder::in_blocks(std::int64_t position) const {
   const std::int64_t block = position / spec_.block;
   if (block >= samples_ / spec_.block) return position;
@@ -41,8 +82,9 @@ std::int64_t EpochOrder::in_blocks(std::int64_t position) const {
 }
 
 std::int64_t EpochOrder::sample(std::int64_t position) {
+  if (classes_ != nullptr) return balanced(position);
   if (spec_.order == SampleOrder::file) return position;
-  if (spec_.order == SampleOrder::shuffled) return at(*permutation_, position);
+  if (!reads_in_order(spec_.order)) return at(*permutation_, position);
   const std::int64_t window = position / spec_.buffer;
   const std::int64_t begin = window * spec_.buffer;
   if (window != window_) {
@@ -174,6 +216,7 @@ Position Sampler::after(Position position, std::int64_t steps) const {
 }
 
 EpochOrder Sampler::order(std::int64_t epoch, std::int64_t samples) const {
+  if (sharding_.classes != nullptr) return {seed_, epoch, sharding_.classes};
   return {seed_,
           epoch,
           samples,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,14 +26,32 @@ struct OrderSpec {
   std::int64_t buffer = 1;  ///< blocks: samples that are shuffled with each other, a multiple of `block`
 };
 
+/// The samples of each class that occurs, for data.order = "balanced".
+class ClassSamples {
+ public:
+  /// @param labels of all samples; 0, 1, …
+  explicit ClassSamples(std::span<const std::int32_t> labels);
+
+  std::int64_t classes() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
+  /// The samples of the class with this number among those that occur.
+  std::span<const std::int64_t> of(std::int64_t number) const;
+
+ private:
+  std::vector<std::int64_t> samples_;  ///< By class
+  std::vector<std::int64_t> begins_;   ///< Of each class in samples_, and its end
+};
+
 /// The order of an epoch's samples, a pure function of (seed, epoch, samples, spec), in constant memory.
 /// "shuffled": one permutation. "file": that of the data. "blocks": the blocks of `block` neighbours are
 /// permuted, a shorter last one stays behind them; then each window of `buffer` positions is permuted in
 /// itself. So a window's samples come from buffer ÷ block blocks, each of which can be read at once, and no
-/// other window needs them.
+/// other window needs them. With classes: position p takes a sample of the class p mod C of round p ÷ C, in
+/// each of which the C classes are permuted; the n samples of a class are taken in n rounds, permuted anew
+/// for the next n.
 class EpochOrder {
  public:
   EpochOrder(std::uint64_t seed, std::int64_t epoch, std::int64_t samples, const OrderSpec& spec);
+  EpochOrder(std::uint64_t seed, std::int64_t epoch, std::shared_ptr<const ClassSamples> classes);
 
   /// The number of the sample at `position`, 0 … samples − 1. Fast where the last call was for the same
   /// window.
@@ -47,6 +66,7 @@ class EpochOrder {
  private:
   /// The sample at a position before windows are permuted.
   std::int64_t in_blocks(std::int64_t position) const;
+  std::int64_t balanced(std::int64_t position);
 
   std::uint64_t seed_;
   std::int64_t epoch_;
@@ -55,6 +75,7 @@ class EpochOrder {
   std::optional<Permutation> permutation_;  ///< Permutation of all samples, or of all whole blocks
   std::int64_t window_ = -1;                ///< That of window_order_; −1: none
   std::optional<Permutation> window_order_;
+  std::shared_ptr<const ClassSamples> classes_;  ///< Null: not balanced. A window is a round
 };
 
 /// The position of training in the data, counted in samples, so that it does not depend on the number of
@@ -78,6 +99,7 @@ struct Sharding {
   /// The first sample of each worker's share, and the end of the last one. Empty: all workers share every
   /// global batch
   std::vector<std::int64_t> shares{};
+  std::shared_ptr<const ClassSamples> classes{};  ///< Null: samples are not balanced
 
   std::int64_t global_batch() const { return batch * workers * micro_steps; }
   /// The steps of the largest share, in which workers with smaller ones start again; with drop_last, of the

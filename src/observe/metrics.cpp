@@ -12,7 +12,8 @@ namespace {
 constexpr Metric all_metrics[] = {
     {.key = "loss",
      .unit = "nats",
-     .meaning = "mean over the samples, with train.label_smoothing as in training; of model.loss = \"mse\", "
+     .meaning = "mean over the samples, with train.label_smoothing and train.class_weights as in training; "
+                "of model.loss = \"mse\", "
                 "\"mae\" and \"huber\" in units of the scaled targets",
      .less_is_better = true,
      .averaged = true,
@@ -35,6 +36,7 @@ constexpr Metric all_metrics[] = {
      .averaged = true,
      .short_name = "acc5",
      .label = "top-5"},
+     .label = "balanced"},
     {.key = "rmse",
      .of = MetricOf::numbers,
      .meaning = "root of the mean squared error over samples and outputs, in units of the data; this and the "

@@ -110,6 +110,7 @@ bool ModelUpdate::prepare(double learning_rate, std::int64_t summands) {
 }
 
 StepOutcome ModelUpdate::outcome(bool now) {
+  now = now || parts_.weighted;
   std::array<float, header_floats> sums{};
   const auto all = parts_.gradients.subspan(0, sums.size());
   if (now) {
@@ -119,7 +120,11 @@ StepOutcome ModelUpdate::outcome(bool now) {
     late_.exchange(all, sums);
   }
   const double samples = std::max(1.0F, sums[sum_samples]);
-  StepOutcome found{.loss = sums[sum_loss] / samples,
+  // Backward has divided by the number of samples.
+  const double of_weights =
+      parts_.weighted && sums[sum_weights] > 0.0F ? samples / double{sums[sum_weights]} : 1.0;
+  scale_ *= of_weights;
+  StepOutcome found{.loss = of_weights * (sums[sum_loss] / samples),
                     .accuracy_top1 = sums[sum_top1] / samples,
                     .accuracy_top5 = sums[sum_top5] / samples,
                     .stop = sums[header_stop] > 0.0F,

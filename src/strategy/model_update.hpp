@@ -76,7 +76,9 @@ class ModelUpdate {
     Model model;                   ///< This worker's
     DeviceSpan<float> gradients;   ///< Header, step statistics, gradients (buckets.hpp)
     std::int64_t micro_steps = 1;  ///< Micro-steps added up in the step statistics; 1 with shards
-    double clip_norm = 0.0;        ///< Norm limit of the averaged gradient; 0: none
+    bool weighted =
+        false;  ///< Samples have weights (train.class_weights), whose sum the gradient is divided by
+    double clip_norm = 0.0;                        ///< Norm limit of the averaged gradient; 0: none
     std::optional<KeptValues> fixed_statistics{};  ///< Statistics that steps leave alone
     /// Decides on the device whether a step is taken; null: the host does
     OverflowGuard* overflow_guard = nullptr;
@@ -91,7 +93,8 @@ class ModelUpdate {
   /// an overflow guard false: the device decides, and apply() changes nothing where it finds one
   /// @param summands GradientSums::summands()
   bool prepare(double learning_rate, std::int64_t summands);
-  /// Loss and accuracies from the sums. @param now those of this step, for which the host waits; else those
+  /// Loss and accuracies from the sums; with Parts::weighted the weights of the step's samples too, so that
+  /// the host waits for it in any case. @param now those of this step, for which the host waits; else those
   /// of the step before
   StepOutcome outcome(bool now);
   /// Makes apply() scale the gradients so that the norm of their mean is at most Parts::clip_norm.

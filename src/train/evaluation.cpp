@@ -128,7 +128,7 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
   }
   if (counts) counts->merge(workers);
   const double samples = totals[sum_samples];
-  Evaluation result{.figures = {{"loss", totals[sum_loss] / samples}},
+  Evaluation result{.figures = {{"loss", totals[sum_loss] / totals[sum_weights]}},
                     .samples = static_cast<std::int64_t>(samples),
                     .not_finite = not_finite};
   if (units) {

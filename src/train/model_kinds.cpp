@@ -54,9 +54,14 @@ const ListedKind* find_listed(const std::string& kind) {
 std::unique_ptr<Network> make_listed(Device& device, const Config& config, const NetworkUse& use) {
   const ModelConfig& model = config.model;
   const Shape input = network_input(model, use.sample, use.slots);
+  const std::vector<double>& weights = config.train.class_weights;
+  if (!weights.empty() && std::ssize(weights) != model.classes)
+    throw UserError(cat("train.class_weights holds a weight for each of the ", model.classes,
+                        " classes, got ", weights.size()));
   return make_layer_network(device, plan_model(model, input, use.purpose),
                             {.batch = use.batch,
                              .label_smoothing = static_cast<float>(config.train.label_smoothing),
+                             .class_weights = {weights.begin(), weights.end()},
                              .loss = output_loss_of(model),
                              .purpose = use.purpose,
                              .accumulate = use.accumulate,

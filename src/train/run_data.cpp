@@ -69,6 +69,27 @@ LoaderOptions loading_for(Device& device, LoaderOptions options) {
   return options;
 }
 
+namespace {
+
+/// Collective. Each worker reads the labels of its share of the samples.
+std::shared_ptr<const ClassSamples> class_samples(const Dataset& data, const Machine& machine) {
+  const mpi::Communicator& workers = machine.workers;
+  const mpi::CpuProgressScope working(machine.watchdog, "reading the labels of data.train");
+  const auto each = static_cast<std::size_t>((data.size() + workers.size() - 1) / workers.size());
+  std::vector<std::int32_t> own(each, -1);
+  agree(workers, machine.places, [&] {
+    for (std::size_t i = 0; i < each; ++i) {
+      const auto sample = static_cast<std::int64_t>(each) * workers.rank() + static_cast<std::int64_t>(i);
+      if (sample < data.size()) own[i] = data.label(sample);
+    }
+  });
+  std::vector<std::int32_t> labels = workers.all_gather(std::span<const std::int32_t>(own));
+  labels.resize(static_cast<std::size_t>(data.size()));
+  return std::make_shared<const ClassSamples>(labels);
+}
+
+}  // namespace
+
 RunData::RunData(const Config& config, const Machine& machine) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] { check_data_files(config, false); });
@@ -104,6 +125,7 @@ RunData::RunData(const Config& config, const Machine& machine) {
     identities["data.train"] = identity_of(*training);
     if (validation) identities["data.validation"] = identity_of(*validation);
   });
+  if (config.data.order == SampleOrder::balanced) sharding.classes = class_samples(*training, machine);
   for (const char* set : {"data.train", "data.validation"}) {
     std::string identity = identities[set];
     workers.broadcast(identity);

@@ -78,6 +78,7 @@ void Synchronisation::make_step(std::span<trace::Sink* const> communication_sink
                            .model = model.weights,
                            .gradients = model.gradients(),
                            .micro_steps = model.shard_sums ? 1 : model.sharding.micro_steps,
+                           .weighted = !config.train.class_weights.empty(),
                            .clip_norm = config.train.gradient_clip_norm};
   if (!served) {
     const ArenaLayout& statistics = model.network->statistics().layout();

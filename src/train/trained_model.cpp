@@ -160,7 +160,8 @@ void TrainedModel::train_with(const Model& trained) {
 
 /// Only where the overflow check would be all that makes the host wait for a step.
 std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
-  if (!loss_scale.enabled() || config.all_reduce() == nullptr || config.train.gradient_clip_norm > 0.0)
+  if (!loss_scale.enabled() || config.all_reduce() == nullptr || config.train.gradient_clip_norm > 0.0 ||
+      !config.train.class_weights.empty())
     return nullptr;
   return machine.device->overflow_guard({.rule = loss_scale.rule(),
                                          .loss_divisor = loss_divisor(),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
@@ -54,6 +55,47 @@ Indices iota(std::int64_t count) {
   Indices values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), 0);
   return values;
+}
+
+TEST(Sampler, BalancedDrawsEachClassOnceInARoundForAnyNumberOfWorkers) {
+  // 13 samples of class 0, 4 of class 2, 3 of class 5; the others do not occur.
+  std::vector<std::int32_t> labels;
+  for (int i = 0; i < 20; ++i) labels.push_back(i % 5 == 1 ? 2 : i % 7 == 3 ? 5 : 0);
+  const auto classes = std::make_shared<const ClassSamples>(labels);
+  ASSERT_EQ(classes->classes(), 3);
+  Indices one;
+  for (const std::int64_t workers : {1, 2, 3}) {
+    const Sampler sampler(9, {.samples = 20,
+                              .workers = workers,
+                              .batch = 6 / workers,
+                              .order = SampleOrder::balanced,
+                              .classes = classes});
+    Indices all;
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+      const Indices found = epoch_samples(sampler, epoch);
+      all.insert(all.end(), found.begin(), found.end());
+    }
+    if (workers == 1) one = all;
+    EXPECT_EQ(all, one) << workers;
+  }
+  ASSERT_EQ(one.size(), 3U * 24U);
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    std::map<std::int32_t, Indices> drawn;
+    for (std::size_t position = 0; position < 18; ++position) {
+      const std::int64_t sample = one[24 * epoch + position];
+      drawn[labels[static_cast<std::size_t>(sample)]].push_back(sample);
+    }
+    ASSERT_EQ(drawn.size(), 3U);
+    for (auto& [label, found] : drawn) {
+      EXPECT_EQ(found.size(), 6U) << "one of each class in each of six rounds";
+      const auto count = static_cast<std::size_t>(std::ranges::count(labels, label));
+      const std::set<std::int64_t> first(
+          found.begin(), found.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(count, 6)));
+      EXPECT_EQ(first.size(), std::min<std::size_t>(count, 6))
+          << "all of a class come before one comes again";
+    }
+  }
+  EXPECT_NE(Indices(one.begin(), one.begin() + 20), Indices(one.begin() + 24, one.begin() + 44));
 }
 
 TEST(Sampler, VisitsEverySampleOnceAnEpochWhereTheGlobalBatchDivides) {

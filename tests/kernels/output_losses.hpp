@@ -55,7 +55,7 @@ OutputLossResults run_output_loss(Device& device, const OutputLossCase& of, bool
   Tensor outputs = make(values(static_cast<std::int64_t>(size), 6, of.range));
   Tensor other = make(std::vector<float>(size, 99.0F));
   Tensor& gradient = in_place ? outputs : other;
-  Storage sums = storage_of(device, {1, 2, 3, 4});
+  Storage sums = storage_of(device, {1, 2, 3, 4, 5});
   plan->forward(outputs, targets, sums.span());
   plan->backward(outputs, targets, 0.25F, gradient);
   device.queue().synchronize();

@@ -24,7 +24,7 @@ struct Case {
   float other_share = 0.0F;
 };
 
-/// Sums that began as 1, 2, 3, 4, and the gradient of a quarter of the losses.
+/// Sums that began as 1, 2, 3, 4, 5, and the gradient of a quarter of the losses.
 struct Results {
   std::vector<float> sums, gradient;
   friend bool operator==(const Results&, const Results&) = default;
@@ -53,7 +53,7 @@ Results run(Device& device, const SoftmaxLossSpec& spec, const Targets& targets,
   Tensor x = rows_of(device, shape, logits);
   Tensor other = rows_of(device, shape, test::filled(shape.size(), 99.0F));
   Tensor& gradient = in_place ? x : other;
-  Storage sums = test::storage_of(device, {1, 2, 3, 4});
+  Storage sums = test::storage_of(device, {1, 2, 3, 4, 5});
   plan->forward(x, targets, sums.span());
   plan->backward(x, targets, 0.25F, gradient);
   device.queue().synchronize();
@@ -84,7 +84,7 @@ class SoftmaxLossOf : public test::EachDevice {
     EXPECT_TRUE(
         test::within(actual.sums[sum_loss], expected.sums[sum_loss],
                      1e-6 * (static_cast<double>(of.valid) + std::abs(double{expected.sums[sum_loss]}))));
-    for (const std::size_t sum : {sum_top1, sum_top5, sum_samples})
+    for (const std::size_t sum : {sum_top1, sum_top5, sum_samples, sum_weights})
       EXPECT_EQ(actual.sums[sum], expected.sums[sum]) << sum;
     EXPECT_TRUE(test::within(test::largest_difference(actual.gradient, expected.gradient), 0.0,
                              (1e-6 + test::stored_apart(precision())) * 0.25));
@@ -98,6 +98,47 @@ TEST_P(SoftmaxLossOf, AgreesWithTheReferenceForManyShapes) {
     for (const std::int64_t classes : {1, 2, 5, 10, 17, 129, 1000})
       for (const float smoothing : {0.0F, 0.1F})
         expect_agreement({.spec = {batch, classes, smoothing}, .valid = batch});
+}
+
+std::vector<float> weights_for(std::int64_t classes) {
+  std::vector<float> weights;  // halves: their sums are exact
+  for (std::int64_t c = 0; c < classes; ++c) weights.push_back(0.5F * static_cast<float>(1 + c % 7));
+  return weights;
+}
+
+TEST_P(SoftmaxLossOf, AgreesWithTheReferenceForWeightsOfClasses) {
+  for (const std::int64_t classes : {2, 17, 129})
+    expect_agreement(
+        {.spec = {.batch = 63, .classes = classes, .class_weights = weights_for(classes)}, .valid = 60});
+}
+
+TEST_P(SoftmaxLossOf, GivesPyTorchsWeightedCrossEntropy) {
+  // torch.nn.CrossEntropyLoss(weight) of PyTorch 1.13.1 in double: the mean divides by the weights of the
+  // labels.
+  const std::vector<float> logits = {0.5F, -1.0F, 2.0F, 1.5F,  0.25F,  -0.5F, -2.0F, 0.75F,
+                                     1.0F, 0.0F,  3.0F, -1.0F, 0.125F, 0.5F,  -0.25F};
+  const std::vector<std::int32_t> labels = {2, 0, 1, 1, 2};
+  const std::vector<double> gradient = {0.05609292548481174,   0.012516023446619983,  -0.06860894893143173,
+                                        -0.011867440959129043, 0.008060113113162038,  0.0038073278459669997,
+                                        0.004356329356879573,  -0.09185554350405063,  0.08749921414717106,
+                                        0.007458019612475822,  -0.010201671699759078, 0.0027436520872832623,
+                                        0.10183686030060557,   0.14817175742905422,   -0.2500086177296598};
+  const Results results = run(*device, {.batch = 5, .classes = 3, .class_weights = {0.5F, 2.0F, 4.0F}},
+                              {.labels = labels, .valid = 5}, logits, false);
+  const double weights = double{results.sums[sum_weights]} - 5.0;
+  EXPECT_EQ(weights, 12.5);
+  EXPECT_TRUE(test::within((double{results.sums[sum_loss]} - 1.0) / weights, 0.7247897935363025, 1e-6));
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_TRUE(test::within(double{results.gradient[i]} / (0.25 * weights), gradient[i],
+                             1e-6 + test::stored_apart(precision())));
+}
+
+TEST_P(SoftmaxLossOf, RefusesWeightsOfOtherNumbersAndWithSmoothing) {
+  EXPECT_THROW(device->layers().softmax_loss({.batch = 2, .classes = 3, .class_weights = {1.0F, 1.0F}}),
+               InternalError);
+  EXPECT_THROW(device->layers().softmax_loss(
+                   {.batch = 2, .classes = 2, .label_smoothing = 0.1F, .class_weights = {1.0F, 1.0F}}),
+               InternalError);
 }
 
 TEST_P(SoftmaxLossOf, LeavesPaddingRowsOutOfSumsAndGradient) {

@@ -56,6 +56,7 @@ struct AddOutputRows {
     each_lane(team, 1, [&](int) {
       sums[sum_loss] += static_cast<float>(parts[0]);
       sums[sum_samples] += static_cast<float>(valid);
+      sums[sum_weights] += static_cast<float>(valid);
     });
   }
   friend bool operator==(const AddOutputRows&, const AddOutputRows&) = default;

@@ -20,11 +20,16 @@ struct DeviceTargets {
   std::int64_t valid = 0;
   const std::int32_t* other_labels = nullptr;  ///< (batch), or null
   DeviceScalar<float> other_share = 0.0F;
+  const float* class_weights = nullptr;  ///< Null: all are 1
+
+  KOKKOS_INLINE_FUNCTION float weight(std::int64_t row) const {
+    return class_weights == nullptr ? 1.0F : class_weights[labels[row]];
+  }
   friend bool operator==(const DeviceTargets&, const DeviceTargets&) = default;
 };
 
-/// Results of a row: loss, top 1, top 5.
-inline constexpr int row_numbers = 3;
+/// Results of a row: loss, top 1, top 5, weight.
+inline constexpr int row_numbers = 4;
 
 template <class Space, class T>
 struct RowLoss {
@@ -86,10 +91,13 @@ struct RowLoss {
       if (other_share > 0.0F) wanted += other_share * (row[targets.other_labels[n]].value() - of_label);
       const float mean = sums[0] / static_cast<float>(classes);
       const bool number = of_label == of_label;
-      rows[row_numbers * n] = std::log(exponentials[0]) + (1.0F - smoothing) * (largest[0] - wanted) +
-                              smoothing * (largest[0] - mean);
+      const float weight = targets.weight(n);
+      rows[row_numbers * n] =
+          weight * (std::log(exponentials[0]) + (1.0F - smoothing) * (largest[0] - wanted) +
+                    smoothing * (largest[0] - mean));
       rows[row_numbers * n + 1] = number && before[0] < 1.0F ? 1.0F : 0.0F;
       rows[row_numbers * n + 2] = number && before[0] < 5.0F ? 1.0F : 0.0F;
+      rows[row_numbers * n + 3] = weight;
     });
   }
   friend bool operator==(const RowLoss&, const RowLoss&) = default;
@@ -121,6 +129,7 @@ struct AddRows {
       sums[sum_top1] += static_cast<float>(parts[team_lanes]);
       sums[sum_top5] += static_cast<float>(parts[2 * team_lanes]);
       sums[sum_samples] += static_cast<float>(valid);
+      sums[sum_weights] += static_cast<float>(parts[3 * team_lanes]);
     });
   }
   friend bool operator==(const AddRows&, const AddRows&) = default;
@@ -148,7 +157,7 @@ struct LossGradient {
     if (other_share > 0.0F && c == targets.other_labels[n]) wanted += other_share;
     const float target = smoothing / static_cast<float>(classes) + (1.0F - smoothing) * wanted;
     const float probability = std::exp(logits[i].value() - normalisers[2 * n]) / normalisers[2 * n + 1];
-    dlogits[i] = T::of(scale.get() * (probability - target));
+    dlogits[i] = T::of(targets.weight(n) * scale.get() * (probability - target));
   }
   friend bool operator==(const LossGradient&, const LossGradient&) = default;
 };
@@ -164,6 +173,9 @@ class SoftmaxLossPlan : public Loss {
     normalisers_ = scope.memory.allocate(2 * rows_);
     labels_ = scope.memory.allocate(rows_);
     other_labels_ = scope.memory.allocate(rows_);
+    if (spec.class_weights.empty()) return;
+    class_weights_ = scope.memory.allocate(spec.class_weights.size());
+    scope.memory.upload(spec.class_weights, class_weights_.span());
   }
 
   void forward(const Tensor& logits, const Targets& targets, DeviceSpan<float> sums) override {
@@ -205,7 +217,8 @@ class SoftmaxLossPlan : public Loss {
     return {.labels = reinterpret_cast<const std::int32_t*>(labels_.span().address()),
             .valid = targets.valid,
             .other_labels = reinterpret_cast<const std::int32_t*>(other_labels_.span().address()),
-            .other_share = late(scope_.space, targets.other_share)};
+            .other_share = late(scope_.space, targets.other_share),
+            .class_weights = spec_.class_weights.empty() ? nullptr : class_weights_.span().address()};
   }
 
   PlanScope<Space> scope_;
@@ -214,6 +227,7 @@ class SoftmaxLossPlan : public Loss {
   Storage normalisers_;  // (rows, 2): each row's largest logit m and Σ exp(x − m)
   Storage labels_;
   Storage other_labels_;
+  Storage class_weights_;  // (classes); empty: all are 1
 };
 
 }  // namespace flotilla::loops

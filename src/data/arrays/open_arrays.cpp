@@ -146,7 +146,7 @@ std::vector<ArrayPair> open_parts(const DataRequest& request, const std::vector<
 std::vector<std::unique_ptr<Array>*> arrays_to_inflate(const DataConfig& data, const DatasetUse& use,
                                                        std::vector<ArrayPair>& parts) {
   std::vector<std::unique_ptr<Array>*> arrays;
-  if (!use.training || data.order != SampleOrder::shuffled) return arrays;
+  if (!use.training || reads_in_order(data.order)) return arrays;
   for (ArrayPair& part : parts) {
     arrays.push_back(&part.inputs);
     if (use.targets > 0) arrays.push_back(&part.targets);
@@ -199,7 +199,7 @@ void take_inflated_copies(const DataConfig& data, const DatasetUse& use, std::ve
 
 std::map<std::string, File> inflated_chunks(const DataRequest& request) {
   std::map<std::string, File> copies;
-  if (request.data.order != SampleOrder::shuffled) return copies;
+  if (reads_in_order(request.data.order)) return copies;
   MistakeList mistakes;
   std::vector<ArrayPair> parts;
   mistakes.attempt([&] { parts = open_parts(request, array_sources(request), mistakes); });

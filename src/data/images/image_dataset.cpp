@@ -138,6 +138,7 @@ class ImageDataset final : public Dataset {
   }
 
   std::string name(std::int64_t i) const override { return images_->name(i); }
+  std::int32_t label(std::int64_t i) const override { return images_->label(i); }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
