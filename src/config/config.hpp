@@ -336,10 +336,25 @@ struct RolesConfig {
 };
 
 /// Figures of a validation.
-enum class BestMetric { none, loss, accuracy_top1, accuracy_top5, auc, log_loss, rmse, r2, accuracy, f1 };
+enum class BestMetric {
+  none,
+  loss,
+  accuracy_top1,
+  accuracy_top5,
+  auc,
+  log_loss,
+  rmse,
+  r2,
+  accuracy,
+  f1,
+  macro_f1,
+  balanced_accuracy,
+  roc_auc
+};
 template <>
 inline constexpr auto words_of<BestMetric> = deck_words("none", "loss", "accuracy_top1", "accuracy_top5",
-                                                        "auc", "log_loss", "rmse", "r2", "accuracy", "f1");
+                                                        "auc", "log_loss", "rmse", "r2", "accuracy", "f1",
+                                                        "macro_f1", "balanced_accuracy", "roc_auc");
 
 enum class Resident { automatic, yes, no };
 template <>

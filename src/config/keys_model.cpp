@@ -16,7 +16,10 @@ bool predicts_numbers(ModelLoss loss) {
 std::string_view losses_of(BestMetric best) {
   switch (best) {
     case BestMetric::accuracy_top1:
-    case BestMetric::accuracy_top5: return "\"softmax\"";
+    case BestMetric::accuracy_top5:
+    case BestMetric::macro_f1:
+    case BestMetric::balanced_accuracy:
+    case BestMetric::roc_auc: return "\"softmax\"";
     case BestMetric::rmse:
     case BestMetric::r2: return "\"mse\", \"mae\" or \"huber\"";
     case BestMetric::accuracy:

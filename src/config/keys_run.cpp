@@ -68,6 +68,15 @@ class RunRules : public RuleChecks {
     if ((best == BestMetric::auc || best == BestMetric::log_loss) && !config.model.has_embeddings())
       reject({"checkpoint.best"}, "checkpoint.best = ", quoted(word(best)),
              " needs model.kind = \"ctr-dnn\", which predicts clicks");
+    const bool of_all_classes =
+        best == BestMetric::macro_f1 || best == BestMetric::balanced_accuracy || best == BestMetric::roc_auc;
+    if (of_all_classes && config.model.has_embeddings())
+      reject({"checkpoint.best"}, "checkpoint.best = ", quoted(word(best)),
+             " is not told of clicks: give \"auc\" or \"log_loss\"");
+    if (best == BestMetric::roc_auc && usable({"model.classes"}) && config.model.classes > 1000)
+      reject({"checkpoint.best", "model.classes"},
+             "checkpoint.best = \"roc_auc\" is told up to 1000 classes: give \"macro_f1\" or "
+             "\"balanced_accuracy\"");
   }
 
   void precision() {

@@ -9,6 +9,7 @@
 
 #include "kernels/trace.hpp"
 #include "src/observe/progress_line.hpp"
+#include "src/train/monitor/class_metrics.hpp"
 #include "src/train/monitor/click_metrics.hpp"
 #include "src/train/monitor/output_metrics.hpp"
 #include "src/train/run_data.hpp"
@@ -23,8 +24,9 @@ constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 /// The metrics of each sample; null: this model has none.
 struct SampleMetrics {
   ClickCounts* clicks = nullptr;
+  ClassCounts* classes = nullptr;
   OutputSums* outputs = nullptr;
-  bool any() const { return clicks != nullptr || outputs != nullptr; }
+  bool any() const { return clicks != nullptr || classes != nullptr || outputs != nullptr; }
 };
 
 /// Collective. Those of all parts, in the order of the parts.
@@ -53,8 +55,11 @@ std::int64_t add_shard(const EvaluationTask& task, ValidationShard shard, std::s
     if (metrics.any()) {
       network.device().tensors().download(network.logits(), logits);
       const auto rows = std::span(logits).first(static_cast<std::size_t>(batch.valid * width));
-      if (metrics.clicks != nullptr)
-        metrics.clicks->add(rows, batch.labels.first(static_cast<std::size_t>(batch.valid)));
+      if (metrics.outputs == nullptr) {
+        const auto labels = batch.labels.first(static_cast<std::size_t>(batch.valid));
+        if (metrics.clicks != nullptr) metrics.clicks->add(rows, labels);
+        if (metrics.classes != nullptr) metrics.classes->add(rows, labels);
+      }
       if (metrics.outputs != nullptr) metrics.outputs->add(rows, batch.target_values.first(rows.size()));
     }
     if (!std::isfinite(part[sum_loss])) not_finite = std::min(not_finite, first);
@@ -101,7 +106,11 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
   std::vector<double> mine(static_cast<std::size_t>(parts) * loss_sums);
   std::int64_t not_finite = none;
   std::optional<ClickCounts> counts;
-  if (predicts_clicks(config.model)) counts.emplace();
+  std::optional<ClassCounts> classes;
+  if (predicts_clicks(config.model))
+    counts.emplace();
+  else if (config.model.has_classes())
+    classes.emplace(config.model.classes);
   std::optional<OutputUnits> units;
   if (!config.model.has_classes()) units.emplace(config);
   std::vector<double> output_sums;
@@ -110,7 +119,8 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
         validation_shard(task.data.size(), workers.size() * parts, workers.rank() * parts + part);
     std::optional<OutputSums> outputs;
     if (units) outputs.emplace(*units);
-    const SampleMetrics metrics{counts ? &*counts : nullptr, outputs ? &*outputs : nullptr};
+    const SampleMetrics metrics{counts ? &*counts : nullptr, classes ? &*classes : nullptr,
+                                outputs ? &*outputs : nullptr};
     const std::span<double> totals =
         std::span(mine).subspan(static_cast<std::size_t>(part) * loss_sums, loss_sums);
     if (shard.begin < shard.end)
@@ -127,6 +137,7 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
     workers.all_reduce(std::span<std::int64_t>(&not_finite, 1), mpi::Op::min);
   }
   if (counts) counts->merge(workers);
+  if (classes) classes->merge(workers);
   const double samples = totals[sum_samples];
   Evaluation result{.figures = {{"loss", totals[sum_loss] / totals[sum_weights]}},
                     .samples = static_cast<std::int64_t>(samples),
@@ -140,6 +151,7 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
     result.figures.emplace("accuracy_top5", totals[sum_top5] / samples);
   }
   if (counts) result.figures.merge(counts->metrics());
+  if (classes) result.figures.merge(classes->metrics());
   return result;
 }
 

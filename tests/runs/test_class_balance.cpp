@@ -115,5 +115,20 @@ TEST_F(ClassBalance, BalancedSamplesAreTheSameForAnyNumberOfRanks) {
   expect_told(train(1, "run", {"data.order=balanced", "model.loss=mse", "model.outputs=1"}), "data.order");
 }
 
+TEST_F(ClassBalance, FiguresThatTreatClassesAlikeAreTheSameForAnyNumberOfRanks) {
+  ASSERT_EQ(train(2, "run", {"checkpoint.best=macro_f1"}).exit_code, 0);
+  EXPECT_EQ(metrics(path("run"), "validation").back().at("best_of"), "macro_f1");
+  const Result told = flotilla(1, {"evaluate", path("run")});
+  for (const char* const part : {"macro F1", "balanced", "ROC AUC", "by its bins"})
+    EXPECT_TRUE(contains(told.output, part)) << told.output;
+  const auto figures = [&](int ranks) {
+    return nlohmann::json::parse(flotilla(ranks, {"evaluate", path("run"), "--json"}).output);
+  };
+  const nlohmann::json one = figures(1);
+  const nlohmann::json three = figures(3);
+  for (const char* const key : {"macro_f1", "balanced_accuracy", "roc_auc", "roc_auc_bound"})
+    EXPECT_EQ(one.at(key), three.at(key)) << key;
+}
+
 }  // namespace
 }  // namespace flotilla::test
