@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -158,6 +158,19 @@ std::string damage_of(const std::string& path, int workers, const std::function<
   }
 }
 
+/// Step of the checkpoint that the link leads to; −1: there is no such link.
+std::int64_t linked_step(const std::string& link) {
+  std::error_code error;  // mostly that there is none
+  return step_of_name(fs::read_symlink(link, error).string()).value_or(-1);
+}
+
+/// "…/best.h5" of a run's folder or of its checkpoints; empty: there is none.
+std::string best_link_in(const std::string& folder) {
+  for (const char* const below : {"checkpoints/best.h5", best_name})
+    if (std::string link = (fs::path(folder) / below).string(); is_there(link)) return link;
+  return {};
+}
+
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folder)) {
@@ -191,8 +204,8 @@ std::string CheckpointFolder::server_part_path(std::int64_t step, int server) co
 void CheckpointFolder::remove_unfinished() const {
   for (const fs::path& file : files_in(folder_)) {
     const std::string name = file.filename().string();
-    const std::string_view end_of_best =
-        name.starts_with(best_name) ? std::string_view(name).substr(std::strlen(best_name)) : "";
+    const std::size_t ending = name.starts_with("best") ? name.find(".h5") : name.npos;
+    const std::string_view end_of_best = ending == name.npos ? "" : std::string_view(name).substr(ending + 3);
     if (is_unfinished(name) || is_temporary_ending(end_of_best)) ::unlink(file.c_str());
     std::string_view rest = name;
     const auto step = take_number(rest, "step-", ".parts");
@@ -230,32 +243,37 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
   return good_[step] = is_good;
 }
 
-std::int64_t CheckpointFolder::best_step() const {
-  std::error_code error;  // mostly that there is no such link
-  const std::string target = fs::read_symlink(fs::path(folder_) / best_name, error).string();
-  return step_of_name(target).value_or(-1);
+std::string CheckpointFolder::best_link(std::size_t place) const {
+  return (fs::path(folder_) / (place == 0 ? best_name : cat("best-", place + 1, ".h5"))).string();
 }
 
-void CheckpointFolder::mark_best(std::int64_t step) const {
-  if (best_step() == step || !is_there(path_of(step))) return;
-  const std::string link = (fs::path(folder_) / best_name).string();
-  const std::string temporary = cat(link, ".tmp-", ::getpid());
-  ::unlink(temporary.c_str());
-  if (::symlink(file_name(step).c_str(), temporary.c_str()) != 0 ||
-      ::rename(temporary.c_str(), link.c_str()) != 0)
-    throw UserError(
-        cat("cannot make the link '", link, "' to ", file_name(step), ": ", system_message(errno)));
-  sync_folder(folder_);
+void CheckpointFolder::mark_best(const std::vector<std::int64_t>& steps) const {
+  for (std::size_t place = 0; place < steps.size(); ++place) {
+    const std::string link = best_link(place);
+    if (linked_step(link) == steps[place] || !is_there(path_of(steps[place]))) continue;
+    const std::string temporary = cat(link, ".tmp-", ::getpid());
+    ::unlink(temporary.c_str());
+    if (::symlink(file_name(steps[place]).c_str(), temporary.c_str()) != 0 ||
+        ::rename(temporary.c_str(), link.c_str()) != 0)
+      throw UserError(
+          cat("cannot make the link '", link, "' to ", file_name(steps[place]), ": ", system_message(errno)));
+    sync_folder(folder_);
+  }
+  for (std::size_t place = steps.size(); linked_step(best_link(place)) >= 0; ++place)
+    ::unlink(best_link(place).c_str());
 }
 
 void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::function<void()>& moved) {
   good_[step] = true;
-  const std::int64_t best = best_step();
+  std::set<std::int64_t> best;
+  for (std::size_t place = 0; linked_step(best_link(place)) >= 0; ++place)
+    best.insert(linked_step(best_link(place)));
   std::int64_t kept = 1;
   std::string failure;
   const auto files = checkpoints_in(folder_);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    if (file->first >= step || file->first == best || !good(file->first, file->second, moved)) continue;
+    if (file->first >= step || best.contains(file->first) || !good(file->first, file->second, moved))
+      continue;
     if (kept < keep) {
       ++kept;
       continue;
@@ -265,6 +283,29 @@ void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::fu
     if (failure.empty()) failure = reason;
   }
   if (!failure.empty()) throw UserError(failure);
+}
+
+std::string best_checkpoint_of(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw UserError(cat("--best takes the best checkpoint of a run's folder, and '", folder, "' is ",
+                        fs::exists(folder, error) ? "a file: leave --best out" : "not there"));
+  const std::string link = best_link_in(folder);
+  if (link.empty())
+    throw UserError(
+        cat("the folder '", folder,
+            "' keeps no best checkpoint (checkpoints/best.h5): train with checkpoint.best, or leave "
+            "--best out"));
+  return fs::canonical(link).string();
+}
+
+std::string better_checkpoint_note(const std::string& folder, const std::string& taken) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return {};
+  const std::string link = best_link_in(folder);
+  if (link.empty() || fs::equivalent(link, taken, error)) return {};
+  return cat("the newest checkpoint is taken; the one of the best validation is ", link,
+             " (--best takes it)");
 }
 
 bool is_part_name(std::string_view name) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/checkpoint/checkpoint.hpp"
 
@@ -34,9 +35,10 @@ class CheckpointFolder {
   /// Removes the parts of a step unless its checkpoint exists, or may exist. Files that cannot be removed
   /// stay until the next start.
   void remove_orphaned_parts(std::int64_t step) const;
-  /// Makes best.h5 a link to the checkpoint of a step, which saved() does not remove while it is; without
-  /// that checkpoint the link stays as it is. @throws UserError
-  void mark_best(std::int64_t step) const;
+  /// Makes best.h5, best-2.h5, … links to the checkpoints of these steps, which saved() does not remove while
+  /// they are; without such a checkpoint its link stays as it is. Further links are removed. @throws
+  /// UserError
+  void mark_best(const std::vector<std::int64_t>& steps) const;
   /// To be called when the checkpoint of `step` is on the disk under its name and was verified with all its
   /// parts. Removes the good checkpoints before it, but for the newest `keep` − 1. Damaged ones are neither
   /// counted nor removed: they may be the only copy of something. The same holds for later ones, of a run
@@ -47,11 +49,18 @@ class CheckpointFolder {
 
  private:
   bool good(std::int64_t step, const std::string& path, const std::function<void()>& moved);
-  std::int64_t best_step() const;  ///< Step of the checkpoint that best.h5 links to; −1: none
+  std::string best_link(std::size_t place) const;  ///< "…/best.h5", "…/best-2.h5"
 
   std::string folder_;
   std::map<std::int64_t, bool> good_;  ///< By step; verified once each
 };
+
+/// The checkpoint of the best validation that the run in a folder (or in checkpoints/ of it) keeps.
+/// @throws UserError if it keeps none
+std::string best_checkpoint_of(const std::string& folder);
+/// "a better checkpoint is kept, '…/step-00000400.h5' (--best)", where `folder` is one of a run that keeps
+/// another checkpoint than `taken` as the best; empty: it does not
+std::string better_checkpoint_note(const std::string& folder, const std::string& taken);
 
 /// Whether a checkpoint may name a part so: "worker-0003.h5", "server-0003.h5".
 bool is_part_name(std::string_view name);

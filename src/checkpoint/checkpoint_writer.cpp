@@ -172,7 +172,7 @@ std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const Check
   // If it may not survive a crash of the machine, the older ones are still needed.
   if (warning.empty())
     warning = error_of([&] {
-      if (writer.save.best_step >= 0) writer.folder.mark_best(writer.save.best_step);
+      if (!writer.save.best_steps.empty()) writer.folder.mark_best(writer.save.best_steps);
       writer.folder.saved(state.step, writer.keep, moved);
     });
   return written.bytes;

@@ -43,7 +43,7 @@ struct Save {
       shared{};                        ///< Values of the checkpoint itself; null unless this worker writes it
   std::shared_ptr<ValueSource> own{};  ///< Values of this worker's part; null on all workers: no parts
   std::map<std::string, double> own_numbers{};  ///< Numbers in the state of this worker's part
-  std::int64_t best_step = -1;                  ///< Step of the checkpoint that stays as best.h5; −1: none
+  std::vector<std::int64_t> best_steps{};  ///< Checkpoints that stay as best.h5, best-2.h5, …; empty: none
 };
 
 /// Writes checkpoints on a thread: temporary name → flush → fsync → verify → rename → fsync of the folder.

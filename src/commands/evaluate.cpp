@@ -276,7 +276,8 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
 int evaluate_checkpoint(const EvaluateArguments& arguments, const mpi::Communicator& world,
                         FailureHandler& failure) {
   std::vector<std::string> warnings;
-  const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
+  const LoadedCheckpoint checkpoint =
+      load_checkpoint_everywhere(arguments.checkpoint, arguments.best, world, warnings);
   const LoadedDeck deck =
       deck_for(checkpoint, arguments.deck, arguments.overrides, "flotilla evaluate FILE DECK", world);
   throw_alike([&] {
@@ -358,6 +359,7 @@ Subcommand evaluate_command() {
                                  "File, or a run's folder: its newest good checkpoint");
             positionals.add_file(command, "DECK", "Deck to use instead of the checkpoint's own", false);
             positionals.add_overrides(command);
+            command.add_flag("--best", arguments.best, best_help);
             command.add_option("--vectors", arguments.vectors, "HDF5 file for the outputs of every sample");
             command.add_flag("--per-class", arguments.per_class,
                              "Print samples, top-1 accuracy (recall) and precision of each class");

@@ -14,6 +14,7 @@ struct EvaluateArguments {
   std::string checkpoint;  ///< A file, or a folder: its newest good checkpoint
   std::string deck;        ///< Empty: the one in the checkpoint
   std::vector<std::string> overrides;
+  bool best = false;    ///< The best checkpoint of the folder
   std::string vectors;  ///< HDF5 file for the outputs of every sample; empty: none
   bool per_class = false;
   bool confusion = false;

@@ -44,8 +44,10 @@ Snapshot read_model(const std::string& path, bool average) {
   return model;
 }
 
-std::string export_checkpoint(const ExportArguments& arguments,
+std::string export_checkpoint(const ExportArguments& given,
                               const std::function<void(const std::string&)>& on_damaged) {
+  ExportArguments arguments = given;
+  if (given.best) arguments.checkpoint = best_checkpoint_of(given.checkpoint);
   if (arguments.output.ends_with(".onnx")) return export_onnx(arguments, on_damaged);
   check_ending(
       arguments.output, {".h5", ".hdf5"}, "an HDF5 file",
@@ -88,6 +90,7 @@ Subcommand export_command() {
                 .add_option("OUT", arguments.output,
                             "What to write: an HDF5 file (.h5, .hdf5) or an ONNX model (.onnx)")
                 ->required();
+            command.add_flag("--best", arguments.best, best_help);
             command.add_flag("--average", arguments.average, "The averaged weights (train.average_decay)");
             command.add_flag(
                 "--keep-batch-norm", arguments.keep_batch_norm,
@@ -97,6 +100,8 @@ Subcommand export_command() {
           },
       .run_alone = [](const ExportArguments& arguments) -> int {
         const std::string from = export_checkpoint(arguments, print_warning);
+        if (const std::string note = better_checkpoint_note(arguments.checkpoint, from); !note.empty())
+          print_warning(note);
         print_line(cat("exported ", from, " to ", arguments.output));
         return exit_done;
       },

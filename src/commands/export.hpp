@@ -11,6 +11,7 @@ namespace flotilla {
 struct ExportArguments {
   std::string checkpoint;  ///< A file or a folder
   std::string output;      ///< An ONNX file where it ends in ".onnx", else HDF5
+  bool best = false;       ///< The best checkpoint of the folder
   bool average = false;    ///< The averaged weights (train.average_decay) instead of those that were trained
   bool keep_batch_norm = false;     ///< ONNX: as nodes of their own
   bool with_preprocessing = false;  ///< ONNX: bytes in, probabilities out
@@ -23,6 +24,7 @@ Snapshot read_model(const std::string& path, bool average);
 
 /// `flotilla export`, in the form that the output's name asks for. A folder means its newest good checkpoint;
 /// damaged ones that are skipped are reported to `on_damaged`.
+/// With ExportArguments::best the one of the best validation.
 /// @returns the path of the checkpoint that was used. @throws UserError.
 std::string export_checkpoint(const ExportArguments& arguments,
                               const std::function<void(const std::string&)>& on_damaged);

@@ -305,7 +305,8 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
 /// the input. Validation's preprocessing; batches do not depend on the number of ranks.
 int predict(const PredictArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   std::vector<std::string> warnings;
-  const LoadedCheckpoint checkpoint = load_checkpoint_everywhere(arguments.checkpoint, world, warnings);
+  const LoadedCheckpoint checkpoint =
+      load_checkpoint_everywhere(arguments.checkpoint, arguments.best, world, warnings);
   LoadedDeck deck = deck_for(checkpoint, arguments.deck, arguments.overrides, "--deck DECK", world);
   const ModelConfig& model = deck.config.model;
   throw_alike([&] {
@@ -342,6 +343,7 @@ Subcommand predict_command() {
                 "Images, folders of them or a list of their paths; or a file of the deck's data.kind: "
                 "IDX images, click logs with or without labels");
             positionals.add_overrides(command, "More images or folders; ");
+            command.add_flag("--best", arguments.best, best_help);
             command.add_option("--output", arguments.output, "File to write, whole or not at all (stdout)");
             const auto take_format = [&arguments](const std::string& format) {
               arguments.format = format == "csv" ? PredictionFormat::csv : PredictionFormat::jsonl;

@@ -15,6 +15,7 @@ struct PredictArguments {
   std::vector<std::string> inputs;  ///< Images, folders or a list of them; a file of arrays or of click data
   std::string deck;                 ///< Empty: the one in the checkpoint
   std::vector<std::string> overrides;
+  bool best = false;   ///< The best checkpoint of the folder
   std::string output;  ///< File for the predictions; empty: stdout
   PredictionFormat format = PredictionFormat::csv;
   std::int64_t top = 0;  ///< Classes told of each sample; 0: one, of click data all

@@ -44,6 +44,10 @@ class Positionals {
   std::vector<std::string> others_;
 };
 
+/// Help of the option --best.
+inline constexpr const char* best_help =
+    "Of a run's folder the checkpoint of the best validation (checkpoint.best) instead of the newest";
+
 /// "train.epochs=3", in contrast to the path of a file; a file of such a name is written with "./" before it.
 bool is_override(const std::string& text);
 

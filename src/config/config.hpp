@@ -365,6 +365,7 @@ struct CheckpointConfig {
   double every_s = 600.0;  ///< 0: not by time
   std::int64_t keep = 3;
   BestMetric best = BestMetric::none;       ///< Figure of validations whose best checkpoint is kept
+  std::int64_t keep_best = 1;               ///< Checkpoints of the best validations that are kept
   bool per_rank = false;                    ///< Each rank's own model as well
   Resident resident = Resident::automatic;  ///< The newest state is kept in the memory of the hosts
 };

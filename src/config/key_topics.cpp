@@ -111,6 +111,7 @@ std::span<const Topic> topics() {
        {{"checkpoint.every", "checkpoint, save_steps, save_freq, every_n_train_steps, ModelCheckpoint, save"},
         {"checkpoint.every_s", "checkpoint, train_time_interval, save_secs"},
         {"checkpoint.best", "checkpoint, save_best_only, monitor, load_best_model_at_end, save_best"},
+        {"checkpoint.keep_best", "save_top_k, save_best"},
         {"checkpoint.keep", "checkpoint, save_top_k, max_to_keep, save_total_limit"},
         {"run.resume", "checkpoint, restart, continue, ckpt_path, resume_from_checkpoint, load_checkpoint"},
         {"run.resume_with"},

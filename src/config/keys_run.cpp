@@ -54,6 +54,9 @@ class RunRules : public RuleChecks {
              "train.target is compared after each validation, and validation.every = 0 asks for none before "
              "the end");
     if (best == BestMetric::none) {
+      if (config.checkpoint.keep_best > 1 && usable({"checkpoint.keep_best"}))
+        reject({"checkpoint.keep_best"},
+               "checkpoint.keep_best needs checkpoint.best, the figure of a validation that is to improve");
       if (config.train.patience > 0)
         reject({"train.patience"},
                "train.patience needs checkpoint.best, the figure of a validation that is to improve");
@@ -309,6 +312,10 @@ std::vector<Key> checkpoint_and_validation_keys() {
           "checkpoint.best", any_value(), of_machine,
           "Figure of a validation, as metrics.jsonl calls it, whose best checkpoint is kept beside the "
           "newest ones and is found as checkpoints/best.h5; a checkpoint is saved at each improvement"),
+      key<&CheckpointConfig::keep_best>(
+          "checkpoint.keep_best", at_least(1, 1000), of_machine,
+          "Checkpoints of the best validations that are kept: checkpoints/best.h5, best-2.h5, …; needs "
+          "checkpoint.best"),
       key<&CheckpointConfig::per_rank>(
           "checkpoint.per_rank", any_value(), of_machine,
           "Every rank saves its own model into a folder of its own as well (checkpoints/rank-0000)"),

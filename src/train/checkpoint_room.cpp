@@ -35,7 +35,7 @@ std::int64_t bytes_of_checkpoint(RunParts& run) {
 std::int64_t most_at_once(const CheckpointConfig& checkpoint) {
   const bool best = checkpoint.best != BestMetric::none;
   const bool several = checkpoint.every > 0 || checkpoint.every_s > 0.0 || best;
-  return several ? checkpoint.keep + (best ? 2 : 1) : 1;
+  return several ? checkpoint.keep + 1 + (best ? checkpoint.keep_best : 0) : 1;
 }
 
 std::int64_t checkpoints_there(const std::string& output) {

@@ -107,7 +107,8 @@ void Checkpoints::save() {
   parts_.validations.saved();
   // All workers save or none does: they exchange what became of their parts.
   if (failure.empty()) {
-    parts_.saves.start(saved, state, parts_.validations.keeps_best() ? best.step() : -1);
+    parts_.saves.start(saved, state,
+                       parts_.validations.keeps_best() ? best.steps() : std::vector<std::int64_t>());
   } else {
     parts_.saves.give_up(step, failure);
   }

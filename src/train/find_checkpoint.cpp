@@ -202,10 +202,13 @@ std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
   return files;
 }
 
-LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, bool best,
+                                            const mpi::Communicator& world,
                                             std::vector<std::string>& warnings) {
   return *read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
-    return read_state(checkpoint_file_at(path, warnings), CheckpointFile::Content::weights);
+    const std::string file = best ? absolute(best_checkpoint_of(path)) : checkpoint_file_at(path, warnings);
+    if (const std::string note = better_checkpoint_note(path, file); !note.empty()) warnings.push_back(note);
+    return read_state(file, CheckpointFile::Content::weights);
   });
 }
 

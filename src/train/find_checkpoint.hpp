@@ -20,8 +20,10 @@ struct LoadedCheckpoint {
 };
 
 /// Collective. Rank 0 looks for the weights in `path`: a file, of weights only too, or a folder whose newest
-/// good checkpoint it takes. Damaged ones are added to `warnings`.
-LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, const mpi::Communicator& world,
+/// good checkpoint it takes, or with `best` the one of the best validation. Damaged ones, and where a better
+/// one is kept, are added to `warnings`.
+LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, bool best,
+                                            const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
 
 /// Collective. The checkpoint that run.resume asks for; nothing to start afresh. One with the state of each

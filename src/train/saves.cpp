@@ -45,14 +45,15 @@ Saves::Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::str
   targets_.push_back({resident_->writer(), Purpose::in_memory, false, values});
 }
 
-void Saves::start(const CheckpointState& counters, const StrategyState& state, std::int64_t best_step) {
+void Saves::start(const CheckpointState& counters, const StrategyState& state,
+                  const std::vector<std::int64_t>& best_steps) {
   last_step_ = counters.step;
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
     const CheckpointState whole = with_numbers(counters, state);
     for (Target& target : targets_)
-      if (target.is_on_disk()) start(target, whole, state, best_step);
+      if (target.is_on_disk()) start(target, whole, state, best_steps);
   }
   add_stall(stall_ns);
 }
@@ -68,7 +69,7 @@ void Saves::start_resident(const CheckpointState& counters, const StrategyState&
   std::int64_t stall_ns = 0;
   {
     const Stopwatch watch(stall_ns);
-    start(*target, nlohmann::json::parse(text).get<CheckpointState>(), state, -1);
+    start(*target, nlohmann::json::parse(text).get<CheckpointState>(), state, {});
   }
   stall_ns_ += stall_ns;
   report(*target);
@@ -98,7 +99,7 @@ CheckpointState Saves::with_numbers(const CheckpointState& counters, const Strat
 }
 
 void Saves::start(Target& target, const CheckpointState& whole, const StrategyState& state,
-                  std::int64_t best_step) {
+                  const std::vector<std::int64_t>& best_steps) {
   const bool parts = target.purpose != Purpose::own_model && !state.own.empty();
   if (!target.shared && !parts) return;
   if (parts && !target.own)
@@ -113,7 +114,7 @@ void Saves::start(Target& target, const CheckpointState& whole, const StrategySt
                         .shared = target.shared,
                         .own = parts ? target.own : nullptr,
                         .own_numbers = run_.model.loss_scale.numbers(),
-                        .best_step = best_step});
+                        .best_steps = best_steps});
   being_read_ =
       being_read_ || (target.shared && !target.shared->copies()) || (parts && !target.own->copies());
 }

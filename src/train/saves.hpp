@@ -30,8 +30,9 @@ class Saves {
   Saves(RunParts& run, Reporter& reporter, const Writers& writers, std::string last_good);
 
   /// Starts a save. `counters`: the checkpoint's state without the contents of `state`.
-  /// @param best_step Save::best_step
-  void start(const CheckpointState& counters, const StrategyState& state, std::int64_t best_step);
+  /// @param best_steps Save::best_steps
+  void start(const CheckpointState& counters, const StrategyState& state,
+             const std::vector<std::int64_t>& best_steps);
   /// Collective. Starts to keep the state in memory, where this worker does that; the checkpoint's state is
   /// worker 0's. Not while a checkpoint is still being read.
   void start_resident(const CheckpointState& counters, const StrategyState& state);
@@ -67,7 +68,7 @@ class Saves {
     bool is_on_disk() const { return purpose != Purpose::in_memory; }
   };
   void start(Target& target, const CheckpointState& whole, const StrategyState& state,
-             std::int64_t best_step);
+             const std::vector<std::int64_t>& best_steps);
   CheckpointState with_numbers(const CheckpointState& counters, const StrategyState& state) const;
   bool source_is_read(const Target& target);
   void report(Target& target);

@@ -109,7 +109,7 @@ TEST_F(CheckpointFolders, KeepsTheBestBesideTheNewestUntilThereIsABetterOne) {
   CheckpointFolder checkpoints(folder.path());
   const auto save = [&](std::int64_t step, std::int64_t best) {
     write_step(folder.path(), step);
-    checkpoints.mark_best(best);
+    checkpoints.mark_best({best});
     checkpoints.saved(step, 1);
   };
 
@@ -128,13 +128,40 @@ TEST_F(CheckpointFolders, KeepsTheBestBesideTheNewestUntilThereIsABetterOne) {
   EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000005.h5"}));
 }
 
+TEST_F(CheckpointFolders, KeepsSeveralOfTheBestAndRemovesLinksThatAreNoLonger) {
+  CheckpointFolder checkpoints(folder.path());
+  const auto save = [&](std::int64_t step, const std::vector<std::int64_t>& best) {
+    write_step(folder.path(), step);
+    checkpoints.mark_best(best);
+    checkpoints.saved(step, 1);
+  };
+  save(1, {1});
+  save(2, {1, 2});
+  save(3, {1, 3});
+  save(4, {4, 1});
+  save(5, {4, 1});
+
+  EXPECT_EQ(folder.names(),
+            (Names{"best-2.h5", "best.h5", "step-00000001.h5", "step-00000004.h5", "step-00000005.h5"}));
+  EXPECT_EQ(read_checkpoint(folder.path("best.h5")).state.step, 4);
+  EXPECT_EQ(read_checkpoint(folder.path("best-2.h5")).state.step, 1);
+  EXPECT_EQ(best_checkpoint_of(folder.path()),
+            std::filesystem::canonical(folder.path("step-00000004.h5")).string());
+  EXPECT_NE(better_checkpoint_note(folder.path(), folder.path("step-00000005.h5")), "");
+  EXPECT_EQ(better_checkpoint_note(folder.path(), folder.path("step-00000004.h5")), "");
+
+  save(6, {4});  // checkpoint.keep_best = 1 now
+
+  EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000004.h5", "step-00000006.h5"}));
+}
+
 TEST_F(CheckpointFolders, KeepsTheBestThatThereIsWhereABetterOneWasNotSaved) {
   CheckpointFolder checkpoints(folder.path());
   write_step(folder.path(), 1);
-  checkpoints.mark_best(1);
+  checkpoints.mark_best({1});
   write_step(folder.path(), 3);
 
-  checkpoints.mark_best(2);
+  checkpoints.mark_best({2});
   checkpoints.saved(3, 1);
 
   EXPECT_EQ(folder.names(), (Names{"best.h5", "step-00000001.h5", "step-00000003.h5"}));

@@ -49,7 +49,12 @@ TEST(ValidationRules, APlateauNeedsValidationsAndMorePatienceThanItWaits) {
   EXPECT_NE(test::mistakes_of(deck, {"schedule.patience=2"}).find("schedule.patience"), std::string::npos);
 }
 
+TEST(ValidationRules, SeveralBestCheckpointsNeedAFigureAndFiguresOfClassesNeedClasses) {
+  const std::string deck = test::good_deck + "[data.validation]\nsamples = 10\n";
   EXPECT_NO_THROW(test::load(deck, {"checkpoint.best=roc_auc", "checkpoint.keep_best=5"}));
+  EXPECT_NE(
+      test::mistakes_of(deck, {"checkpoint.keep_best=2"}).find("checkpoint.keep_best needs checkpoint.best"),
+      std::string::npos);
   EXPECT_NE(
       test::mistakes_of(deck, {"checkpoint.best=roc_auc", "model.classes=1001"}).find("up to 1000 classes"),
       std::string::npos);

@@ -86,6 +86,29 @@ TEST_F(Best, StaysBesideTheNewestAndIsFoundByItsName) {
   EXPECT_EQ(run({FLOTILLA_EXECUTABLE, "export", name, path("model.h5")}).exit_code, 0);
 }
 
+TEST_F(Best, SeveralAreKeptAndCommandsTakeTheBestOnRequest) {
+  ASSERT_EQ(train(1, "run", {"checkpoint.keep_best=3", "train.epochs=8", "train.patience=0"}).exit_code, 0);
+  auto all = metrics(path("run"), "validation");
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
+    return a.at("loss").template get<double>() < b.at("loss").template get<double>();
+  });
+  const std::string folder = path("run/checkpoints/");
+  EXPECT_EQ(read_checkpoint(folder + "best.h5").state.step, all[0].at("step"));
+  EXPECT_EQ(read_checkpoint(folder + "best-2.h5").state.step, all[1].at("step"));
+  EXPECT_EQ(read_checkpoint(folder + "best-3.h5").state.step, all[2].at("step"));
+  EXPECT_EQ(checkpoints_in(folder).size(), 4U) << "three of the best, and the newest";
+
+  const std::string best = fs::canonical(folder + "best.h5").string();
+  const Result newest = flotilla(1, {"evaluate", path("run")});
+  EXPECT_TRUE(contains(newest.output, "--best takes it")) << newest.output;
+  const Result evaluated = flotilla(1, {"evaluate", path("run"), "--best"});
+  EXPECT_TRUE(contains(evaluated.output, best)) << evaluated.output;
+  EXPECT_FALSE(contains(evaluated.output, "--best takes it")) << evaluated.output;
+  const Result exported = run({FLOTILLA_EXECUTABLE, "export", path("run"), path("model.h5"), "--best"});
+  EXPECT_TRUE(contains(exported.output, best)) << exported.output << exported.errors;
+  expect_told(flotilla(1, {"evaluate", folder + "best.h5", "--best"}), "leave --best out");
+}
+
 TEST_F(Best, IsTheSameOverResumesAtAnyEpoch) {
   for (const Texts& strategy : {Texts{}, Texts{"strategy.kind=local-sgd", "strategy.period=4"}}) {
     const std::string kind = strategy.empty() ? "all-reduce" : "local-sgd";

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/error.hpp"
@@ -23,19 +24,37 @@ const Metric& compared_metric_of(const Config& config) {
   return compared_metric(config.model.loss == ModelLoss::binary ? MetricOf::labels : MetricOf::numbers);
 }
 
+/// Of the names of a checkpoint's numbers: "best.", "best.2.", …
+std::string prefix_of(std::size_t place) {
+  return place == 0 ? "best." : fmt::format("best.{}.", place + 1);
+}
+
 }  // namespace
 
 BestValidation::BestValidation(const Config& config, const std::map<std::string, double>& numbers)
-    : metric_(compared_metric_of(config)), patience_(config.train.patience), target_(config.train.target) {
-  const auto number = [&](const char* name, double otherwise) {
+    : metric_(compared_metric_of(config)),
+      patience_(config.train.patience),
+      target_(config.train.target),
+      most_kept_(static_cast<std::size_t>(config.checkpoint.keep_best)) {
+  const auto number = [&](const std::string& name, double otherwise) {
     const auto found = numbers.find(name);
     return found == numbers.end() ? otherwise : found->second;
   };
-  value_ = number("best.value", 0.0);
-  step_ = static_cast<std::int64_t>(number("best.step", -1.0));
+  while (kept_.size() < most_kept_) {
+    const std::string prefix = prefix_of(kept_.size());
+    const auto step = static_cast<std::int64_t>(number(prefix + "step", -1.0));
+    if (step < 0) break;
+    kept_.push_back({number(prefix + "value", 0.0), step});
+  }
   epoch_ = static_cast<std::int64_t>(number("best.epoch", 0.0));
   waited_ = static_cast<std::int64_t>(number("best.waited", 0.0));
   compared_ = static_cast<std::int64_t>(number("best.compared", -1.0));
+}
+
+std::vector<std::int64_t> BestValidation::steps() const {
+  std::vector<std::int64_t> steps;
+  for (const Kept& kept : kept_) steps.push_back(kept.step);
+  return steps;
 }
 
 double BestValidation::figure(const ValidationReport& report) const {
@@ -51,37 +70,42 @@ bool BestValidation::is_better(double value, double than) const {
 bool BestValidation::add(double figure, const ValidationReport& report) {
   if (report.step <= compared_) return false;
   compared_ = report.step;
-  const bool improved = std::isfinite(figure) && (!is_known() || is_better(figure, value_));
-  waited_ = improved ? 0 : waited_ + 1;
-  if (!improved) return false;
-  value_ = figure;
-  step_ = report.step;
-  epoch_ = report.epoch;
+  const auto place =
+      std::ranges::find_if(kept_, [&](const Kept& kept) { return is_better(figure, kept.value); });
+  const bool best = std::isfinite(figure) && place == kept_.begin();
+  waited_ = best ? 0 : waited_ + 1;
+  if (best) epoch_ = report.epoch;
+  if (!std::isfinite(figure) || static_cast<std::size_t>(place - kept_.begin()) >= most_kept_) return false;
+  kept_.insert(place, {figure, report.step});
+  if (kept_.size() > most_kept_) kept_.pop_back();
   return true;
 }
 
 bool BestValidation::reached_target() const {
-  return target_ > 0.0 && is_known() && !is_better(target_, value_);
+  return target_ > 0.0 && is_known() && !is_better(target_, kept_.front().value);
 }
 
 void BestValidation::put_into(ValidationReport& report) const {
   if (!is_known()) return;
   report.best_of = std::string(metric_.key);
-  report.best = value_;
+  report.best = kept_.front().value;
   report.best_epoch = epoch_;
 }
 
 std::string BestValidation::text() const {
-  return fmt::format("{} {:.5f} at step {}", metric_.key, value_, step_);
+  return fmt::format("{} {:.5f} at step {}", metric_.key, kept_.front().value, kept_.front().step);
 }
 
 std::map<std::string, double> BestValidation::numbers() const {
   if (compared_ < 0) return {};
-  return {{"best.value", value_},
-          {"best.step", static_cast<double>(step_)},
-          {"best.epoch", static_cast<double>(epoch_)},
-          {"best.waited", static_cast<double>(waited_)},
-          {"best.compared", static_cast<double>(compared_)}};
+  std::map<std::string, double> numbers = {{"best.epoch", static_cast<double>(epoch_)},
+                                           {"best.waited", static_cast<double>(waited_)},
+                                           {"best.compared", static_cast<double>(compared_)}};
+  for (std::size_t place = 0; place < kept_.size(); ++place) {
+    numbers[prefix_of(place) + "value"] = kept_[place].value;
+    numbers[prefix_of(place) + "step"] = static_cast<double>(kept_[place].step);
+  }
+  return numbers;
 }
 
 }  // namespace flotilla

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "src/config/config.hpp"
 #include "src/observe/metrics.hpp"
@@ -21,12 +22,13 @@ class BestValidation {
 
   double figure(const ValidationReport& report) const;  ///< By which validations are compared
   /// Compares a validation, unless that of its step was compared before.
-  /// @param figure equal on all workers @returns whether it is better than all before
+  /// @param figure equal on all workers @returns whether it is one of the best checkpoint.keep_best so far
   bool add(double figure, const ValidationReport& report);
   void put_into(ValidationReport& report) const;  ///< The best, if there is one
   bool less_is_better() const { return metric_.less_is_better; }
-  bool is_known() const { return step_ >= 0; }
-  std::int64_t step() const { return step_; }  ///< Step of the best validation; −1: none
+  bool is_known() const { return !kept_.empty(); }
+  /// Steps of the best validations, the best one first.
+  std::vector<std::int64_t> steps() const;
   /// Whether as many validations as train.patience were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
   bool reached_target() const;  ///< Whether the best is at least train.target, of a loss or rmse at most
@@ -41,9 +43,13 @@ class BestValidation {
   const Metric& metric_;
   std::int64_t patience_;
   double target_;
-  double value_ = 0.0;
-  std::int64_t step_ = -1;
-  std::int64_t epoch_ = 0;
+  struct Kept {
+    double value = 0.0;
+    std::int64_t step = -1;
+  };
+  std::size_t most_kept_;
+  std::vector<Kept> kept_;      ///< The best, from the best one on
+  std::int64_t epoch_ = 0;      ///< Of the best one
   std::int64_t waited_ = 0;     ///< Validations since the best
   std::int64_t compared_ = -1;  ///< Step of the last validation
 };

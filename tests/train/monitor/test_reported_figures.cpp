@@ -130,7 +130,7 @@ TEST(BestValidation, IsTheLowestLossOrTheHighestAccuracy) {
   EXPECT_TRUE(add(loss, 10, 0.5));
   EXPECT_TRUE(add(loss, 20, 0.25));
   EXPECT_FALSE(add(loss, 30, 0.25)) << "as good is not better";
-  EXPECT_EQ(loss.step(), 20);
+  EXPECT_EQ(loss.steps().front(), 20);
   EXPECT_EQ(loss.text(), "loss 0.25000 at step 20");
   EXPECT_TRUE(add(accuracy, 10, 0.0, 0.5));
   EXPECT_FALSE(add(accuracy, 20, 0.0, 0.25));
@@ -181,7 +181,7 @@ TEST(BestValidation, GoesOnWhereItWasSaved) {
 
   BestValidation after(config_of(BestMetric::loss, 2), before.numbers());
 
-  EXPECT_EQ(after.step(), 10);
+  EXPECT_EQ(after.steps().front(), 10);
   EXPECT_FALSE(add(after, 20, 0.1)) << "the validation of a step counts once";
   EXPECT_FALSE(after.out_of_patience());
   EXPECT_FALSE(add(after, 30, 0.4));
@@ -216,7 +216,7 @@ TEST(BestValidation, OfNumbersIsTheLowestErrorOrTheHighestR2) {
 
   EXPECT_EQ(rmse.text(), "rmse 2.00000 at step 2");
   EXPECT_EQ(r2.text(), "r2 0.50000 at step 1");
-  EXPECT_EQ(accuracy.step(), 2);
+  EXPECT_EQ(accuracy.steps().front(), 2);
   ValidationReport averaged = second;
   averaged.averages["r2"] = 0.625;
   EXPECT_EQ(r2.figure(averaged), 0.625);
