@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -114,6 +115,33 @@ TEST_F(Schedules, OneCycleEndsWithItsRunAlsoOverAResume) {
   ASSERT_EQ(train(2, "parts", cycle).exit_code, 0);
   EXPECT_EQ(rates("parts"), whole);
   EXPECT_EQ(last_values("parts"), last_values("whole"));
+}
+
+TEST_F(Schedules, FindRateProposesOneAndLeavesTheRunsFolderAlone) {
+  for (const auto& [ranks, strategy] :
+       std::vector<std::pair<int, Texts>>{{1, {}},
+                                          {2, {"strategy.kind=local-sgd", "strategy.period=4"}},
+                                          {3,
+                                           {"strategy.kind=parameter-server", "server.mode=async",
+                                            "roles.kind=ratio", "roles.servers=1"}}}) {
+    Texts all = {"find-rate",
+                 source_path("inputs/mnist_mlp.toml"),
+                 "run.output=" + path("run"),
+                 "--steps",
+                 "40",
+                 "--output",
+                 path("curve.csv"),
+                 "train.global_batch_size=100",
+                 "device.threads=1"};
+    all.insert(all.end(), strategy.begin(), strategy.end());
+    const Result result = flotilla(ranks, all);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(contains(result.output, "proposal: schedule.learning_rate = ")) << result.output;
+    EXPECT_TRUE(contains(read_file(path("curve.csv")), "step,learning_rate,loss,smoothed\n1,1e-06,"));
+    EXPECT_FALSE(std::filesystem::exists(path("run")));
+  }
+  expect_told(flotilla(1, {"find-rate", source_path("inputs/mnist_mlp.toml"), "--from", "1", "--to", "0.1"}),
+              "--to must be larger than --from");
 }
 
 }  // namespace
