@@ -42,7 +42,7 @@ install(FILES jobscripts/flotilla_job.sh DESTINATION "${CMAKE_INSTALL_BINDIR}" C
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/jobscripts/flotilla_job.sh" "${PROJECT_BINARY_DIR}/flotilla_job.sh" SYMBOLIC)
 install(PROGRAMS scripts/make_lists.sh DESTINATION "${shared}/scripts" COMPONENT program)
 # For python3 FILE: no package of the program depends on Python.
-install(FILES scripts/rewrite_hdf5.py scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)
+install(FILES scripts/rewrite_hdf5.py scripts/to_mlflow.py scripts/to_tensorboard.py scripts/torch_to_hdf5.py DESTINATION "${shared}/scripts" COMPONENT program)
 
 # Documents lie elsewhere than what they link to in the source tree.
 install(FILES CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)

@@ -11,10 +11,14 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+try:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+except ImportError as error:
+    sys.exit(f"to_tensorboard.py needs the package tensorboard ({error}): python3 -m pip install tensorboard")
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
