@@ -87,7 +87,7 @@ TEST_F(Best, StaysBesideTheNewestAndIsFoundByItsName) {
 }
 
 TEST_F(Best, SeveralAreKeptAndCommandsTakeTheBestOnRequest) {
-  ASSERT_EQ(train(1, "run", {"checkpoint.keep_best=3", "train.epochs=8", "train.patience=0"}).exit_code, 0);
+  ASSERT_EQ(train(1, "run", {"checkpoint.keep_best=3", "train.patience=6"}).exit_code, 0);
   auto all = metrics(path("run"), "validation");
   std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
     return a.at("loss").template get<double>() < b.at("loss").template get<double>();
