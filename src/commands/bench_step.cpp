@@ -167,7 +167,7 @@ class StepTable {
   double step_s_;
 };
 
-int bench_worker(const BenchStepArguments& arguments, const Config& config, const mpi::Communicator& world,
+int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::Communicator& world,
                  ServerLink* servers, FailureHandler& failure, mpi::Watchdog& watchdog) {
   RunParts run(config, {world, servers, failure, watchdog}, {});
   Reporter reporter({.folder = "", .rank = world.rank()});

@@ -15,8 +15,13 @@
 #include "kernels/machine/available_memory.hpp"
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
+#include "src/data/bag_buffer.hpp"
+#include "src/data/mistake_list.hpp"
+#include "src/data/sampler.hpp"
 #include "src/files/run_lock.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/print.hpp"
+#include "src/observe/progress_line.hpp"
 #include "src/observe/reporter.hpp"
 #include "src/observe/trace_file.hpp"
 #include "src/optim/parameter_patterns.hpp"
@@ -151,6 +156,35 @@ std::vector<std::string> layer_table(const RunParts& run) {
       plan_model(model, network_input(model, data.sample_shape(), data.slots()), Purpose::training));
 }
 
+/// Collective. Reads each sample of a data set once, each rank those of an even share.
+/// @throws AgreedFailure with what cannot be read, of all ranks
+void read_all(const Dataset& data, const std::string& key, const mpi::Communicator& world,
+              mpi::Watchdog& watchdog) {
+  MistakeList mistakes;
+  const ValidationShard own = validation_shard(data.size(), world.size(), world.rank());
+  std::vector<float> values(static_cast<std::size_t>(data.sample_shape().size()));
+  std::vector<float> targets(static_cast<std::size_t>(data.target_width()));
+  const std::unique_ptr<BagReader> bags = data.slots() > 0 ? data.bag_reader() : nullptr;
+  BagBuffer ids(1, std::max<std::int64_t>(data.slots(), 1), data.weighted());
+  ProgressLine progress(cat("reading ", key), own.end - own.begin, Amount::items);
+  for (std::int64_t i = own.begin; i < own.end; ++i) {
+    if (i % 1024 == 0) watchdog.beat("reading all samples", i);
+    progress.at(i - own.begin);
+    mistakes.attempt([&] {
+      ids.clear();
+      if (bags != nullptr) bags->read(i, values, ids);
+      if (bags == nullptr) data.read(i, 0, values);
+      if (!targets.empty()) data.read_targets(i, targets);
+    });
+  }
+  world.patient_barrier();
+  MistakeList all;
+  for (const std::string& text : world.all_gather(mistakes.serialised()))
+    all.add(MistakeList::of_serialised(text));
+  throw_alike([&] { all.throw_if_any(key); });
+  if (world.is_root()) print_line(cat(key, ": all ", data.size(), " samples can be read"));
+}
+
 /// Collective. A run that writes into the folder now would keep train from it.
 void refuse_used_folder(const Config& config, const mpi::Communicator& world) {
   agree(world, [&] {
@@ -163,8 +197,8 @@ void refuse_used_folder(const Config& config, const mpi::Communicator& world) {
 }  // namespace
 
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
-          FailureHandler& failure, mpi::Watchdog& watchdog) {
-  const Config& config = deck.config;
+          FailureHandler& failure, mpi::Watchdog& watchdog, bool reads_data) {
+  Config config = deck.config;
   const std::int64_t process = resident_memory_bytes();
   const std::unique_ptr<TraceFile> trace = trace_buffers(config, world.rank());
   std::vector<std::string> notes = deck.notes;
@@ -173,6 +207,10 @@ int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* se
   const std::optional<LoadedCheckpoint> found = find_beginning(config, world, watchdog, notes);
   RunParts run(config, {world, servers, failure, watchdog},
                found ? found->state.choices : std::map<std::string, std::string>{});
+  if (reads_data) {
+    read_all(*run.data.training, "data.train", world, watchdog);
+    if (run.data.validation) read_all(*run.data.validation, "data.validation", world, watchdog);
+  }
   StartValues values = restore_or_load(found, run, notes);
   const CheckpointState begin_state = found ? found->state : CheckpointState();
   Reporter reporter({.folder = "", .rank = world.rank()});

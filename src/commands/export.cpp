@@ -53,8 +53,10 @@ std::string export_checkpoint(const ExportArguments& given,
       arguments.output, {".h5", ".hdf5"}, "an HDF5 file",
       "; an ONNX model ends in .onnx, and python3 scripts/torch_to_hdf5.py --back model.h5 model.pt makes a "
       "file of PyTorch of an HDF5 file");
-  if (arguments.keep_batch_norm || arguments.with_preprocessing)
-    throw UserError(cat(arguments.keep_batch_norm ? "--keep-batch-norm" : "--with-preprocessing",
+  if (arguments.keep_batch_norm || arguments.with_preprocessing || arguments.with_scaling)
+    throw UserError(cat(arguments.keep_batch_norm      ? "--keep-batch-norm"
+                        : arguments.with_preprocessing ? "--with-preprocessing"
+                                                       : "--with-scaling",
                         " is of ONNX models: give an output that ends in .onnx, got ", arguments.output));
   return export_model(arguments.checkpoint, arguments.output, on_damaged, arguments.average);
 }
@@ -97,6 +99,8 @@ Subcommand export_command() {
                 "ONNX: batch norms as nodes of their own instead of folded into the weights before them");
             command.add_flag("--with-preprocessing", arguments.with_preprocessing,
                              "ONNX: takes images of bytes (N,H,W,C) and gives probabilities");
+            command.add_flag("--with-scaling", arguments.with_scaling,
+                             "ONNX: takes numbers as they are stored, and scales them as in training");
           },
       .run_alone = [](const ExportArguments& arguments) -> int {
         const std::string from = export_checkpoint(arguments, print_warning);

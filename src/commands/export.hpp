@@ -15,6 +15,7 @@ struct ExportArguments {
   bool average = false;    ///< The averaged weights (train.average_decay) instead of those that were trained
   bool keep_batch_norm = false;     ///< ONNX: as nodes of their own
   bool with_preprocessing = false;  ///< ONNX: bytes in, probabilities out
+  bool with_scaling = false;        ///< ONNX: numbers as they are stored in
 };
 
 /// Parameters and statistics of the checkpoint of a run.

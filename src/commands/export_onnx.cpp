@@ -11,6 +11,7 @@
 #include "src/commands/version.hpp"
 #include "src/config/deck.hpp"
 #include "src/data/data_reader.hpp"
+#include "src/data/found.hpp"
 #include "src/data/images/image_dataset.hpp"
 #include "src/data/images/image_transform.hpp"
 #include "src/data/input_form.hpp"
@@ -40,14 +41,14 @@ std::optional<ByteScaling> scaling_of_bytes(const DataConfig& data, const Sample
   return SampleScaling::of_pixels(form.shape[0], scaling_of(data, true)).bytes(form.shape[0]);
 }
 
-/// Metadata for programs that use the model.
-std::map<std::string, std::string> metadata_of(const Config& config, const CheckpointState& state,
-                                               bool bytes) {
+/// Metadata for programs that use the model. @param scaled the model scales its inputs itself
+std::map<std::string, std::string> metadata_of(const Config& config, const CheckpointState& state, bool bytes,
+                                               bool scaled) {
   std::map<std::string, std::string> all = {{"step", cat(state.step)}};
   const auto labels = state.choices.find("data.class_names");
   if (labels != state.choices.end() && !labels->second.empty()) all["labels"] = labels->second;
   const GivenScaling scale = scaling_of(config.data, bytes || config.data.pixel_scale_given);
-  if (scale.mean.empty()) return all;
+  if (scale.mean.empty() || scaled) return all;
   all["mean"] = fmt::format("[{}]", fmt::join(scale.mean, ", "));
   all["std"] = fmt::format("[{}]", fmt::join(scale.std, ", "));
   return all;
@@ -61,8 +62,8 @@ std::string export_onnx(const ExportArguments& arguments,
   std::string path = checkpoint_at(arguments.checkpoint, on_damaged);
   check_output_file(arguments.output, {path});
   const Snapshot model = read_model(path, arguments.average);
-  const Config config =
-      load_deck({.path = path, .text = model.state.deck, .overrides = {}, .saved = true}).config;
+  Config config = load_deck({.path = path, .text = model.state.deck, .overrides = {}, .saved = true}).config;
+  take_found(model.state.choices, config);
   OnnxForm form{.keep_batch_norm = arguments.keep_batch_norm};
   SampleForm samples{.shape = {}, .bytes = false};
   const bool takes_rows = config.model.kind == "mlp" || config.model.has_embeddings();
@@ -75,8 +76,17 @@ std::string export_onnx(const ExportArguments& arguments,
       throw UserError(cat("--with-preprocessing is for images, and the samples of ", path,
                           " are of data.kind = \"", config.data.kind, "\": leave it out"));
   }
+  if (arguments.with_scaling) {
+    const GivenScaling scale = scaling_of(config.data, false);
+    form.mean = scale.mean;
+    form.deviation = scale.std;
+    if (samples.bytes || arguments.with_preprocessing || form.mean.empty())
+      throw UserError(
+          cat("--with-scaling is for numbers that data.input_mean and data.input_std scale, which those of ",
+              path, " are not: leave it out", samples.bytes ? ", or take --with-preprocessing" : ""));
+  }
   OnnxGraph graph = make_onnx_graph(config, model, form);
-  graph.metadata = metadata_of(config, model.state, samples.bytes);
+  graph.metadata = metadata_of(config, model.state, samples.bytes, arguments.with_scaling);
   write_onnx(arguments.output, graph, version_line());
   return path;
 }

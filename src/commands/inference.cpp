@@ -8,6 +8,7 @@
 #include "src/checkpoint/row_file.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/data/data_reader.hpp"
+#include "src/data/found.hpp"
 #include "src/data/input_form.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
@@ -26,8 +27,12 @@ namespace flotilla {
 LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
                     const std::vector<std::string>& overrides, const std::string& remedy,
                     const mpi::Communicator& world) {
-  if (!path.empty()) return load_deck_everywhere(path, overrides, world);
   LoadedDeck deck;
+  if (!path.empty()) {
+    deck = load_deck_everywhere(path, overrides, world);
+    take_found(checkpoint.state.choices, deck.config);
+    return deck;
+  }
   agree(world, [&] {
     if (checkpoint.state.deck.empty())
       throw UserError(cat(checkpoint.path, " holds weights only: give a deck as well (", remedy, ")"));
@@ -35,6 +40,7 @@ LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
         {.path = checkpoint.path, .text = checkpoint.state.deck, .overrides = overrides, .saved = true});
   });
   check_same_deck(deck.config, world);
+  take_found(checkpoint.state.choices, deck.config);
   return deck;
 }
 
@@ -137,11 +143,17 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
     use.ranks_on_host = 0;
     use.inflated = copies.handles;
     use.shard_indexes = indexes;
+    if (config.data.keys().table && config.data.found.columns.empty())
+      throw UserError(cat(checkpoint.path,
+                          " was trained on other data than data.kind = \"csv\" and keeps no "
+                          "columns of a table: give it data of its own kind"));
     data_ = open_validation_data(config, use);
     if (!data_)
       throw UserError(
           "the deck names no validation data: set data.validation (on the command line: key=value)");
+    check_label_texts(config.data, *data_);
     notes_ = compare_scaling(checkpoint, config, *data_);
+    for (const std::string& warning : data_->facts().warnings) notes_.push_back(warning);
     working.next("making the network");
     network_ = make_network(*device_, config,
                             {.sample = data_->sample_shape(),

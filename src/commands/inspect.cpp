@@ -358,11 +358,12 @@ Subcommand inspect_command() {
             command
                 .add_option("FILE", arguments.checkpoint,
                             "Checkpoint, exported model, a run's folder, or data: HDF5, .npy, .npz, IDX, "
-                            "CIFAR's .bin; of "
+                            "CIFAR's .bin, CSV; of "
                             "images, tar files, lists and logs it says which key reads them")
                 ->required();
             command.add_flag("--json", arguments.json, "As JSON");
-            command.add_flag("--deck", arguments.show_deck, "Print the deck in it as well");
+            command.add_flag("--deck", arguments.show_deck,
+                             "Print the deck in it as well; of CSV a deck that trains on it, alone");
           },
       .run_alone = [](const InspectArguments& arguments) -> int {
         const Inspection inspection =

@@ -11,6 +11,7 @@
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/commands/array_statistics.hpp"
+#include "src/commands/inspect_table.hpp"
 #include "src/config/values.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/data_file.hpp"
@@ -144,6 +145,7 @@ std::optional<Inspection> inspect_other_data(const std::string& path, const Insp
   const FileKind kind = kind_of_path(path);
   if (kind.format == FileFormat::folder && (is_there(path + "/checkpoints") || !checkpoints_in(path).empty()))
     return std::nullopt;
+  if (kind.format == FileFormat::csv) return inspect_table(path, options);
   const bool may_be_model = kind.format == FileFormat::hdf5 && !kind.gzipped;
   if (may_be_model || !kind.advice.starts_with("data.kind")) return std::nullopt;
   const std::string format = described(kind);

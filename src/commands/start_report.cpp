@@ -10,6 +10,7 @@
 #include "mpi/core/host_lines.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/commands/version.hpp"
+#include "src/data/found.hpp"
 #include "src/optim/parameter_patterns.hpp"
 #include "src/train/beginning.hpp"
 #include "src/train/plan_notes.hpp"
@@ -66,6 +67,8 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   reporter.say(cat("training     ", run.data.training->description()), Message::plan);
   if (run.data.validation)
     reporter.say(cat("validation   ", run.data.validation->description()), Message::plan);
+  if (const std::string found = found_line(config.data); !found.empty())
+    reporter.say(cat("from data    ", found), Message::plan);
   reporter.say(cat("model        ", config.model.kind == "layers" ? cat(config.model.layers.size(), " ") : "",
                    config.model.kind, config.model.kind == "resnet" ? cat("-", config.model.depth) : "", ", ",
                    run.model.network->layout().values(), " parameters",

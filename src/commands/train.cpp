@@ -257,7 +257,7 @@ int train(const TrainArguments& arguments, const mpi::Communicator& world, Failu
   JobWatchdog job(deck, world, failure);
   JobRoles roles(deck.config, world, failure, job.watchdog());
   if (roles.is_server()) return roles.serve();
-  return check(deck, roles.workers(), roles.servers(), failure, job.watchdog());
+  return check(deck, roles.workers(), roles.servers(), failure, job.watchdog(), arguments.check_data);
 }
 
 void add_verbosity(CLI::App& command, Verbosity& verbosity) {
@@ -280,10 +280,14 @@ Subcommand train_command() {
                                  "TOML file of the run; inputs/reference.toml explains every key", true);
             positionals.add_overrides(command);
             add_verbosity(command, arguments.verbosity);
-            command.add_flag(
+            CLI::Option* const check = command.add_flag(
                 "--check", arguments.check,
                 "Construct everything, print the resolved deck, the memory it takes and the steps per "
                 "epoch, and stop");
+            command
+                .add_flag("--data", arguments.check_data,
+                          "With --check: read each sample once, and tell all that cannot be read")
+                ->needs(check);
           },
       .take_positionals =
           [](TrainArguments& arguments, Positionals& positionals) {

@@ -19,7 +19,8 @@ struct TrainArguments {
   std::string deck;
   std::vector<std::string> overrides;
   Verbosity verbosity = Verbosity::normal;
-  bool check = false;  ///< Construct everything, run two steps in memory, print the plan, write nothing
+  bool check_data = false;  ///< With `check`: read each sample once
+  bool check = false;       ///< Construct everything, run two steps in memory, print the plan, write nothing
 };
 
 /// Adds --verbose and --quiet, of commands that train.

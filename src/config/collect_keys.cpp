@@ -2,6 +2,7 @@
 #include "src/config/collect_keys.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -128,12 +129,16 @@ bool is_refused_as_empty(const Key& key, const Value& value) {
   return !may_be_none || default_of(key) != Value(std::string());
 }
 
+/// The value of a key that is "auto".
+const Value found_value = std::vector<double>{std::numeric_limits<double>::infinity()};
+
 /// Checks the key's own rule and keeps the value if it holds.
 void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>& to, DeckValues& given,
           Mistakes& mistakes) {
   if (is_refused_as_empty(key, value.value) && key.rule.choices.empty()) {
     mistakes.add(value.origin, key.path + " must not be empty");
-  } else if (const auto broken = broken_rule(key, value.value)) {
+  } else if (const auto broken =
+                 key.or_auto && value.value == found_value ? std::nullopt : broken_rule(key, value.value)) {
     const bool has_place = broken->element && *broken->element < value.elements.size();
     const std::string index = broken->element ? cat("[", *broken->element, "]") : "";
     Origin origin = value.origin;
@@ -156,10 +161,13 @@ Node with_words(const Key& key, const Node& node) {
 }
 
 void collect_key(const Key& key, const Member& member, DeckValues& given, Mistakes& mistakes) {
-  const auto read = read_value(with_words(key, member.node), default_of(key));
+  const auto* const word = std::get_if<std::string>(&member.node.value);
+  const bool found = key.or_auto && word != nullptr && *word == "auto";
+  const auto read = found ? std::variant<Value, WrongType>(found_value)
+                          : read_value(with_words(key, member.node), default_of(key));
   if (const auto* wrong = std::get_if<WrongType>(&read)) {
-    mistakes.add({wrong->position, {}},
-                 cat(key.path, " must be ", type_name(default_of(key)), ", got ", wrong->got));
+    mistakes.add({wrong->position, {}}, cat(key.path, " must be ", type_name(default_of(key)),
+                                            key.or_auto ? " or \"auto\"" : "", ", got ", wrong->got));
     given.unusable.insert(key.path);
     return;
   }
@@ -231,7 +239,8 @@ void collect_override(const std::string& text, const std::string& place, DeckVal
     if (!meant.path.empty()) given.unusable.insert(meant.path);
   } else {
     const std::string value_text = text.substr(equals + 1);
-    const auto value = value_from_text(value_text, default_of(*key));
+    const bool found = key->or_auto && (trimmed(value_text) == "auto" || trimmed(value_text) == "\"auto\"");
+    const auto value = found ? std::optional(found_value) : value_from_text(value_text, default_of(*key));
     if (value) {
       given.unusable.erase(path);
       keep(*key, {*value, origin}, given.overrides, given, mistakes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,19 @@ namespace flotilla {
 
 /// Kinds of data. A new one is named here and gets a row in data_kinds; how it is read is described at the
 /// end of its source in src/data, and listed in src/data/data_reader.hpp.
-enum class DataKind { idx, image_list, image_folder, webdataset, hdf5, numpy, cifar, criteo, libsvm, random };
+enum class DataKind {
+  idx,
+  image_list,
+  image_folder,
+  webdataset,
+  hdf5,
+  numpy,
+  cifar,
+  csv,
+  criteo,
+  libsvm,
+  random
+};
 
 /// A kind of data in decks: its word, its help and the groups of keys that it has.
 struct DataKindKeys {
@@ -27,9 +40,11 @@ struct DataKindKeys {
   bool augmented = false;  ///< Samples may be images: data.flip, data.erase, data.rand_augment …
   bool colours = false;  ///< Photographs: data.image_mean and data.image_std, and data.flip is 0.5 by default
   bool pixels = false;   ///< data.mean and data.std
-  bool arrays = false;  ///< Arrays of samples and targets, which may be numbers: data.inputs, data.targets …
-  bool clicks = false;    ///< Bags of ids: data.hash_buckets
-  bool shares = false;    ///< data.deal
+  bool arrays = false;   ///< Named arrays of samples and of targets: data.inputs, data.targets …
+  bool numbers = false;  ///< Targets may be numbers; both are scaled by data.input_mean, data.target_mean …
+  bool table = false;    ///< Columns of a text: data.delimiter, data.columns …
+  bool clicks = false;   ///< Bags of ids: data.hash_buckets
+  bool shares = false;   ///< data.deal
   bool in_order = false;  ///< data.order is "file" by default
 };
 
@@ -63,6 +78,7 @@ inline constexpr std::array data_kinds = {
                  .augmented = true,
                  .pixels = true,
                  .arrays = true,
+                 .numbers = true,
                  .shares = true},
     DataKindKeys{.word = "numpy",
                  .help = "arrays of samples and of labels or targets",
@@ -70,12 +86,19 @@ inline constexpr std::array data_kinds = {
                  .augmented = true,
                  .pixels = true,
                  .arrays = true,
+                 .numbers = true,
                  .shares = true},
     DataKindKeys{.word = "cifar",
                  .help = "binary files of CIFAR-10 and CIFAR-100",
                  .path = true,
                  .augmented = true,
                  .colours = true,
+                 .shares = true},
+    DataKindKeys{.word = "csv",
+                 .help = "lines of numbers and categories with a label or targets",
+                 .path = true,
+                 .numbers = true,
+                 .table = true,
                  .shares = true},
     // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
     DataKindKeys{.word = "criteo",
@@ -167,6 +190,52 @@ struct DataSourceConfig {
   bool has_labels() const { return inputs.empty(); }
 };
 
+/// The value of a key that is "auto": its numbers are found in the training data.
+inline bool is_auto(const std::vector<double>& values) {
+  return values.size() == 1 && std::isinf(values.front());
+}
+
+/// What a deck leaves to its data: found in those of training, kept in checkpoints, used wherever the model
+/// is. Scalings and model.classes that are found take the place of the deck's own.
+struct FoundInData {
+  std::vector<std::string> columns{};  ///< csv: names or numbers of the columns of inputs, in their order
+  std::vector<std::vector<std::string>> categories{};  ///< csv: of each column; empty: it holds numbers
+  std::vector<double> fills{};         ///< csv: of each column, the number in the place of a missing one
+  std::vector<std::string> classes{};  ///< Texts of the labels 0, 1 …; empty: labels are these numbers
+  std::int64_t class_count = 0;        ///< model.classes; 0: the deck gives it
+  std::vector<double> input_mean{};    ///< In the place of "auto"; empty: the deck gives them, or none
+  std::vector<double> input_std{};
+  std::vector<double> target_mean{};
+  std::vector<double> target_std{};
+
+  friend bool operator==(const FoundInData&, const FoundInData&) = default;
+};
+
+/// Columns of tables (csv); data/arrays/csv_copy.hpp says more.
+struct TableConfig {
+  std::string delimiter = ",";                 ///< "tab" or the letter
+  bool header = true;                          ///< The first line names the columns
+  std::vector<std::string> columns{};          ///< Inputs, by name or number from 1; empty: all other ones
+  std::vector<std::string> target_columns{};   ///< The label, or the numbers to be predicted
+  std::vector<std::string> categories{};       ///< Inputs that are texts, each of them a number 0 or 1
+  std::vector<std::string> ignored_columns{};  ///< Neither inputs nor targets
+  std::vector<std::string> missing_texts = {"", "NA", "N/A", "NaN", "nan", "null", "NULL"};
+  std::string fill_missing{};  ///< "mean" or a number; empty: missing inputs are refused
+  bool labels_classes = true;  ///< Not a key: targets are labels of classes
+};
+
+/// The part of a photograph that is cropped: ranges of its area, as a share, and of width / height.
+struct CropConfig {
+  std::vector<double> area = {0.08, 1.0};
+  std::vector<double> aspect = {3.0 / 4.0, 4.0 / 3.0};
+};
+
+/// The rectangles that are erased: ranges as those of a crop.
+struct EraseConfig {
+  std::vector<double> area = {0.02, 0.33};
+  std::vector<double> aspect = {0.3, 3.3};
+};
+
 struct DataConfig {
   DataKind kind = DataKind::idx;
   DataSourceConfig train;
@@ -196,6 +265,9 @@ struct DataConfig {
       target_mean{};  ///< Mean of the numbers to predict: one value, or one for each; empty: as they are
   std::vector<double> target_std{};
 
+  TableConfig table{};  ///< csv
+  FoundInData found{};  ///< Not a key
+
   // Both kinds of click data; data/clicks/line_format.hpp says more.
   std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
   DenseTransform dense_transform = DenseTransform::log;  ///< criteo
@@ -205,15 +277,13 @@ struct DataConfig {
   std::int64_t image_size = 224;  ///< Height and width of a sample
   std::int64_t short_side = 256;  ///< Validation: before the crop
   ResizeFilter resize_filter = ResizeFilter::bilinear;
-  std::vector<double> crop_area = {0.08, 1.0};
-  std::vector<double> crop_aspect = {3.0 / 4.0, 4.0 / 3.0};
+  CropConfig crop{};
   double flip = 0.0;  ///< idx as well; decks of photographs: 0.5 if not given
   std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
   // Those of idx as well; data/augmentation.hpp says more.
   std::int64_t crop_padding = 0;
   double erase = 0.0;
-  std::vector<double> erase_area = {0.02, 0.33};
-  std::vector<double> erase_aspect = {0.3, 3.3};
+  EraseConfig erased{};
   std::int64_t rand_augment = 0;  ///< Operations on each image; data/rand_augment.hpp says more
   std::int64_t rand_augment_magnitude = 9;
   std::vector<double> image_mean = {0.485, 0.456, 0.406};  ///< Mean of red, green and blue in [0, 1]

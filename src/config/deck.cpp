@@ -152,6 +152,7 @@ void derive(const config::DeckValues& given, Config& config) {
     if (given.find("model.widths") == nullptr) config.model.widths = {400, 400, 400};
     if (given.find("model.activation") == nullptr) config.model.activation = Activation::relu;
   }
+  config.data.table.labels_classes = config.model.has_classes();
   const DataKindKeys& kind = config.data.keys();
   if (kind.in_order && given.find("data.order") == nullptr) config.data.order = SampleOrder::file;
   // Photographs are mirrored as torchvision's references do it; digits and letters have a left and a right.

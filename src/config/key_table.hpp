@@ -21,6 +21,7 @@ std::vector<Key> run_and_device_keys();
 std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> array_keys();
+std::vector<Key> table_keys();
 std::vector<Key> image_keys();
 std::vector<Key> click_keys();
 std::vector<Key> data_source_keys();

@@ -104,9 +104,10 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& va
 
 std::vector<Key> make_table() {
   std::vector<Key> table;
-  for (auto* const keys : {&run_and_device_keys, &model_keys, &data_keys, &array_keys, &image_keys,
-                           &click_keys, &data_source_keys, &train_keys, &optimizer_keys, &schedule_keys,
-                           &strategy_keys, &local_sgd_keys, &server_keys, &checkpoint_and_validation_keys}) {
+  for (auto* const keys :
+       {&run_and_device_keys, &model_keys, &data_keys, &array_keys, &table_keys, &image_keys, &click_keys,
+        &data_source_keys, &train_keys, &optimizer_keys, &schedule_keys, &strategy_keys, &local_sgd_keys,
+        &server_keys, &checkpoint_and_validation_keys}) {
     for (Key& key : keys()) {
       if (key.rule.choices.empty()) key.rule.choices = key.field.words;
       table.push_back(std::move(key));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <sstream>
+
 #include "src/config/key_table.hpp"
 #include "src/config/rules.hpp"
 
@@ -75,6 +78,24 @@ class DataRules : public RuleChecks {
   void shares() {
     exclude("data.deal", config.data.deal != ShardBy::samples, "run.reproducible", config.run.reproducible,
             "the samples of a step must not depend on the number of workers");
+  }
+
+  void table() {
+    const TableConfig& data = config.data.table;
+    if (!usable({"data.kind"}) || !config.data.keys().table) return;
+    exclude("data.columns", !data.columns.empty(), "data.ignored_columns", !data.ignored_columns.empty(),
+            "data.columns names all inputs");
+    double number = 0.0;
+    const std::string& fill = data.fill_missing;
+    if (usable({"data.fill_missing"}) && !fill.empty() && fill != "mean" &&
+        !(std::istringstream(fill) >> number >> std::ws).eof())
+      reject({"data.fill_missing"},
+             "data.fill_missing must be \"mean\" or a number in quotes, as \"0\", got ", quoted(fill));
+    const std::size_t targets = data.target_columns.size();
+    const auto wanted = static_cast<std::size_t>(data.labels_classes ? 1 : config.model.outputs);
+    if (usable({"data.target_columns", "model.loss", "model.outputs"}) && targets > 0 && targets != wanted)
+      reject({"data.target_columns"}, "data.target_columns names ", targets, " columns, but ",
+             data.labels_classes ? "a label is one column" : cat("model.outputs = ", wanted));
   }
 
   void pixel_scale() {
@@ -167,24 +188,72 @@ std::vector<Key> array_keys() {
       key<&DataConfig::input_mean>(
           "data.input_mean", array_of(0, most_scalings, {}), on_request,
           "The network sees (x − mean) / std: one value, or one for each feature of (N,F), each channel of "
-          "(N,C,H,W); of uint8, x is the value / 255, and data.mean and data.std are left out. `flotilla "
-          "inspect FILE` measures them")
-          .only_for(data_has(&DataKindKeys::arrays)),
+          "(N,C,H,W); of uint8, x is the value / 255, and data.mean and data.std are left out. \"auto\": "
+          "those of the training data, found before training and kept in checkpoints (docs/arrays.md)")
+          .only_for(data_has(&DataKindKeys::numbers))
+          .or_found_in_data(),
       key<&DataConfig::input_std>("data.input_std", array_of(0, most_scalings, positive()), on_request,
                                   "See data.input_mean")
-          .only_for(data_has(&DataKindKeys::arrays)),
-      key<&DataConfig::target_mean>(
-          "data.target_mean", array_of(0, most_scalings, {}), on_request,
-          "The loss sees (t − mean) / std of numbers to be predicted: one value, or one for each")
-          .only_for(data_has(&DataKindKeys::arrays)),
+          .only_for(data_has(&DataKindKeys::numbers))
+          .or_found_in_data(),
+      key<&DataConfig::target_mean>("data.target_mean", array_of(0, most_scalings, {}), on_request,
+                                    "The loss sees (t − mean) / std of numbers to be predicted: one value, "
+                                    "or one for each, or \"auto\": "
+                                    "those of the training data")
+          .only_for(data_has(&DataKindKeys::numbers))
+          .or_found_in_data(),
       key<&DataConfig::target_std>("data.target_std", array_of(0, most_scalings, positive()), on_request,
                                    "See data.target_mean")
-          .only_for(data_has(&DataKindKeys::arrays)),
+          .only_for(data_has(&DataKindKeys::numbers))
+          .or_found_in_data(),
       key<&DataConfig::cache_mb>("data.cache_mb", at_least(1, 1048576), of_machine,
                                  "MiB of decoded chunks that each rank keeps of training data, and as much "
                                  "of validation data; at least a chunk for each thread")
           .may_differ_between_hosts()
           .only_for(data_is("hdf5")),
+  };
+}
+
+std::vector<Key> table_keys() {
+  const Condition tables = data_has(&DataKindKeys::table);
+  const Rule names = array_of(0, 1 << 16, {});
+  return {
+      key<&DataConfig::table, &TableConfig::delimiter>(
+          "data.delimiter", one_of({",", ";", "tab", "|", ":", " "}), must_match,
+          "What separates the fields of a line: the character itself, or \"tab\"")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::header>(
+          "data.header", any_value(), must_match,
+          "The first line of each file names the columns; false: they have numbers only")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::columns>(
+          "data.columns", names, must_match,
+          "Columns that are inputs, by name or by number from 1 on; []: all that are "
+          "neither targets nor ignored")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::target_columns>(
+          "data.target_columns", array_of(1, 1 << 16, {}), must_match,
+          "The column of the labels, which may be texts, or those of the numbers to be predicted")
+          .only_for(tables)
+          .must_be_given(),
+      key<&DataConfig::table, &TableConfig::categories>(
+          "data.categories", names, must_match,
+          "Columns of inputs that hold texts: each text of the training data "
+          "becomes an input that is 1 where "
+          "it stands and 0 elsewhere; checkpoints keep the texts")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::ignored_columns>(
+          "data.ignored_columns", names, must_match,
+          "Columns that are neither inputs nor targets: numbers of lines, names")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::missing_texts>(
+          "data.missing_texts", array_of(0, 1024, {}), must_match, "Fields that say that a value is missing")
+          .only_for(tables),
+      key<&DataConfig::table, &TableConfig::fill_missing>(
+          "data.fill_missing", any_value(), must_match,
+          "What stands for a missing input: a number, as \"0\", or \"mean\", that of its column in the "
+          "training data; a missing category is none of the texts. Empty: missing values are refused")
+          .only_for(tables),
   };
 }
 
@@ -226,7 +295,8 @@ std::vector<Key> data_source_keys() {
           "folder that the class folders are in, class 0, 1 … in byte order of their names; or shards: a tar "
           "file, a folder of them or a pattern, as train-*.tar or train-{000000..000009}.tar, with braces as "
           "bash has them. Criteo and LIBSVM: a file, plain or .gz, a folder of files or a pattern, as "
-          "day_{0..22}.gz. Arrays: a file, a folder or a pattern; several files are joined along the first "
+          "day_{0..22}.gz. CSV: the same. Arrays: a file, a folder or a pattern; several files are joined "
+          "along the first "
           "axis in byte order of their names (\"numpy\": .npz files, or a folder of .npy files; \"cifar\": a "
           "folder's data_batch_*.bin or train.bin)")
           .only_for(data_has(&DataKindKeys::path))
@@ -302,6 +372,7 @@ void check_data_rules(const Config& config, const DeckValues& given, Mistakes& m
   rules.blocks();
   rules.balanced();
   rules.shares();
+  rules.table();
   rules.pixel_scale();
 }
 

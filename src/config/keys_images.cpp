@@ -30,10 +30,10 @@ class ImageRules : public RuleChecks {
   }
 
   void ranges() {
-    range("data.crop_area", config.data.crop_area);
-    range("data.crop_aspect", config.data.crop_aspect);
-    range("data.erase_area", config.data.erase_area);
-    range("data.erase_aspect", config.data.erase_aspect);
+    range("data.crop_area", config.data.crop.area);
+    range("data.crop_aspect", config.data.crop.aspect);
+    range("data.erase_area", config.data.erased.area);
+    range("data.erase_aspect", config.data.erased.aspect);
   }
 
   void hue() {
@@ -64,11 +64,13 @@ std::vector<Key> image_keys() {
           "that a new one covers, as PIL and torchvision do. Evaluate with the one that the weights were "
           "trained with")
           .only_for(photographs),
-      key<&DataConfig::crop_area>("data.crop_area", array_of(2, 2, positive(1)), on_request,
-                                  "Training: least and largest share of the image's area in a random crop")
+      key<&DataConfig::crop, &CropConfig::area>(
+          "data.crop_area", array_of(2, 2, positive(1)), on_request,
+          "Training: least and largest share of the image's area in a random crop")
           .only_for(photographs),
-      key<&DataConfig::crop_aspect>("data.crop_aspect", array_of(2, 2, positive(100)), on_request,
-                                    "Training: least and largest width ÷ height of a random crop")
+      key<&DataConfig::crop, &CropConfig::aspect>(
+          "data.crop_aspect", array_of(2, 2, positive(100)), on_request,
+          "Training: least and largest width ÷ height of a random crop")
           .only_for(photographs),
       key<&DataConfig::flip>("data.flip", at_least(0, 1), on_request,
                              "Training: probability of exchanging left and right")
@@ -91,12 +93,13 @@ std::vector<Key> image_keys() {
           "data.erase", at_least(0, 1), on_request,
           "Training: probability of covering a rectangle with the mean colour (random erasing)")
           .only_for(images),
-      key<&DataConfig::erase_area>(
+      key<&DataConfig::erased, &EraseConfig::area>(
           "data.erase_area", array_of(2, 2, positive(1)), on_request,
           "Training: least and largest share of the image's area in the erased rectangle")
           .only_for(images),
-      key<&DataConfig::erase_aspect>("data.erase_aspect", array_of(2, 2, positive(100)), on_request,
-                                     "Training: least and largest height ÷ width of the erased rectangle")
+      key<&DataConfig::erased, &EraseConfig::aspect>(
+          "data.erase_aspect", array_of(2, 2, positive(100)), on_request,
+          "Training: least and largest height ÷ width of the erased rectangle")
           .only_for(images),
       key<&DataConfig::color_jitter>("data.color_jitter", array_of(4, 4, at_least(0, 100)), on_request,
                                      "Training: random changes of brightness, contrast, saturation (factors "

@@ -69,7 +69,11 @@ class ModelRules : public RuleChecks {
 
   /// Keys for classes only.
   void classes() {
-    if (config.model.has_classes()) return;
+    if (config.model.has_classes()) {
+      if (config.model.classes == 0 && !config.data.keys().files && usable({"data.kind", "model.classes"}))
+        reject({"data.kind"}, "model.classes is missing (an integer): data that are made up do not tell it");
+      return;
+    }
     const std::string loss = cat("model.loss = ", quoted(word(config.model.loss)));
     const auto refuse = [&](std::string_view path, bool has, std::string_view what) {
       if (has && usable({path})) reject({path, "model.loss"}, path, " and ", loss, what);
@@ -81,9 +85,9 @@ class ModelRules : public RuleChecks {
     refuse("train.cutmix", config.train.cutmix > 0.0, of_labels);
     refuse("data.class_names", !config.data.class_names.empty(), of_labels);
     const std::string of_numbers =
-        fmt::format("\"{}\"", fmt::join(kinds_with(&DataKindKeys::arrays), "\" or \""));
+        fmt::format("\"{}\"", fmt::join(kinds_with(&DataKindKeys::numbers), "\" or \""));
     refuse(
-        "data.kind", config.data.keys().files && !config.data.has_arrays(),
+        "data.kind", config.data.keys().files && !config.data.keys().numbers,
         cat(" exclude each other: these data have labels of classes, and targets that are numbers come with ",
             of_numbers, ", got ", quoted(word(config.data.kind))));
   }
@@ -98,7 +102,7 @@ class ModelRules : public RuleChecks {
   void target_scale(std::string_view path, const std::vector<double>& values) {
     if (values.empty() || !usable({path, "model.outputs"})) return;
     if (config.model.has_classes()) {
-      if (config.data.has_arrays())
+      if (config.data.keys().numbers)
         reject({path}, path,
                " is of numbers that are predicted, and model.loss = \"softmax\" has classes: leave it out");
       return;
@@ -188,10 +192,12 @@ std::vector<Key> model_keys() {
           "\"mse\" squared errors, \"mae\" absolute ones, \"huber\" (model.huber_delta), \"binary\" cross "
           "entropy of labels that are 0 or 1, each by itself (docs/regression.md)")
           .only_for({"model.kind", {"mlp", "resnet", "layers"}}),
-      key<&ModelConfig::classes>("model.classes", at_least(2, 16777216), must_match,
-                                 "Outputs; labels are 0 … classes − 1")
+      key<&ModelConfig::classes>(
+          "model.classes", at_least(2, 16777216), must_match,
+          "Outputs; labels are 0 … classes − 1. Left out: as many as the labels of the "
+          "training data are of, which checkpoints keep")
           .only_for({"model.loss", {"softmax"}})
-          .must_be_given(),
+          .may_be_left_out(),
       key<&ModelConfig::outputs>("model.outputs", at_least(1, 16777216), must_match,
                                  "Numbers, or labels that are 0 or 1, that are predicted for a sample")
           .only_for({"model.loss", {"mse", "mae", "huber", "binary"}})

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "src/config/data_config.hpp"
+
 namespace flotilla::config {
 namespace {
 
@@ -51,6 +53,9 @@ std::string_view type_name(const Value& like) {
 }
 
 std::string toml_text(const Value& value) {
+  if (const auto* const numbers = std::get_if<std::vector<double>>(&value);
+      numbers != nullptr && is_auto(*numbers))
+    return quoted("auto");
   return std::visit([](const auto& held) { return element_text(held); }, value);
 }
 

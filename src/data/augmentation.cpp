@@ -261,14 +261,14 @@ std::unique_ptr<Dataset> augmented(std::unique_ptr<Dataset> images, const Augmen
 }
 
 AugmentationSpec augmentation_spec(const DataConfig& data, bool own_flips) {
-  require(data.erase_area.size() == 2 && data.erase_aspect.size() == 2, "ranges have 2 values");
+  require(data.erased.area.size() == 2 && data.erased.aspect.size() == 2, "ranges have 2 values");
   return {.flip = own_flips ? 0.0 : data.flip,
           .padding = data.crop_padding,
           .erase = data.erase,
-          .area_min = data.erase_area[0],
-          .area_max = data.erase_area[1],
-          .aspect_min = data.erase_aspect[0],
-          .aspect_max = data.erase_aspect[1],
+          .area_min = data.erased.area[0],
+          .area_max = data.erased.area[1],
+          .aspect_min = data.erased.aspect[0],
+          .aspect_max = data.erased.aspect[1],
           .operations = {data.rand_augment, data.rand_augment_magnitude}};
 }
 

@@ -196,7 +196,8 @@ FileKind kind_of_text(std::string_view text) {
     return kind(other_format, "a JSON file", to_npz);
   if (line.starts_with('[') && line.ends_with(']'))
     return kind(other_format, "a TOML file", "flotilla train and compare read decks and plans");
-  if (line.find_first_of(",;") != line.npos) return kind(format, "a CSV file", to_npz);
+  if (line.find_first_of(",;") != line.npos)
+    return kind(FileFormat::csv, "a CSV file", "data.kind = \"csv\" reads it");
   return kind(format, "a text file", "check the path");
 }
 
@@ -219,7 +220,8 @@ FileKind kind_of_idx(std::string_view bytes) {
 
 /// Whether gzip files of the format are read.
 bool is_read_inflated(FileFormat format) {
-  return format == FileFormat::idx || format == FileFormat::criteo || format == FileFormat::libsvm;
+  return format == FileFormat::idx || format == FileFormat::criteo || format == FileFormat::libsvm ||
+         format == FileFormat::csv;
 }
 
 FileKind kind_of_folder(const std::string& path) {
@@ -323,8 +325,13 @@ void refuse_other_kinds(const std::string& path, FileFormat format, std::string_
       is_of_model(*open_hdf5_arrays(path, nullptr)))
     kind = model_file;
   const bool is_text = format == FileFormat::text || format == FileFormat::list ||
-                       format == FileFormat::criteo || format == FileFormat::libsvm;
-  const bool fits = kind.format == format || (is_text && kind.format == FileFormat::text);
+                       format == FileFormat::criteo || format == FileFormat::libsvm ||
+                       format == FileFormat::csv;
+  // The lines of a table may look like those of a log.
+  const bool is_lines =
+      kind.format == FileFormat::text || kind.format == FileFormat::csv ||
+      (format == FileFormat::csv && (kind.format == FileFormat::criteo || kind.format == FileFormat::libsvm));
+  const bool fits = kind.format == format || (is_text && is_lines);
   if (fits && (!kind.gzipped || is_read_inflated(format))) return;
   const bool tells_empty = is_text || format == FileFormat::idx;  // in its own words
   const bool known = format == FileFormat::folder ||

@@ -38,6 +38,7 @@ enum class FileFormat {
   list,
   criteo,
   libsvm,
+  csv,  ///< Told apart from other text by commas only
   jpeg,
   png,
   hdf5,
@@ -82,7 +83,7 @@ std::string advice_on(const FileKind& kind);  ///< FileKind::advice, behind gunz
 /// @param wanted with its article
 std::string wrong_kind_text(const FileKind& kind, std::string_view wanted);
 
-/// @param format that is to be read here, also inside a gzip file if it is idx, criteo or libsvm
+/// @param format that is to be read here, also inside a gzip file if it is idx, criteo, libsvm or csv
 /// @throws UserError that says what the file or folder is, unless it is of the format, empty or not
 /// recognised
 void refuse_other_kinds(const std::string& path, FileFormat format, std::string_view wanted);

@@ -61,6 +61,7 @@ const DataReader& reader_of(DataKind kind) {
 
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes) {
   if (!data.class_names.empty()) return read_names(data.class_names, classes);
+  if (!data.found.classes.empty()) return data.found.classes;
   const auto of_kind = reader_of(data.kind).class_names;
   return of_kind == nullptr ? std::vector<std::string>() : of_kind(data, classes);
 }

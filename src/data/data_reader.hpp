@@ -20,11 +20,14 @@
 
 namespace flotilla {
 
+/// As many classes as a model may have: labels of all of them are read.
+inline constexpr std::int64_t any_classes = 16777216;
+
 /// A request to open one of the two sources of a deck's data.
 struct DataRequest {
   const DataConfig& data;
   const DataSourceConfig& source;
-  std::int64_t classes = 0;  ///< Classes of the model; 0: it predicts numbers
+  std::int64_t classes = 0;  ///< Classes of the model; any_classes: the labels say it
   std::uint64_t seed = 0;    ///< Seed of synthetic samples
   const DatasetUse& use;
 };
@@ -55,6 +58,9 @@ struct DataReader {
   void (*list_files)(const DataRequest& request, SourceFiles& found) = nullptr;
   /// Inflated copies that the ranks of a host share, for DatasetUse::inflated. Null: none.
   std::map<std::string, File> (*inflate)(const DataRequest& request) = nullptr;
+  bool always_inflates = false;  ///< Also where a host has one rank: it opens the files more than once
+  /// Finds what the training data say of all samples. Null: nothing. @throws UserError as open() does
+  void (*find)(const DataRequest& request, FoundInData& found) = nullptr;
   /// The form of the samples, from the headers of the files. Null: they do not say it.
   SampleForm (*form)(const DataRequest& request) = nullptr;
   /// The scaling that the keys ask for, (x − mean) / std, of bytes with x / 255. Null: as stored.
@@ -73,12 +79,12 @@ struct DataReader {
 };
 
 extern const DataReader idx_reader, image_list_reader, image_folder_reader, webdataset_reader, hdf5_reader,
-    numpy_reader, cifar_reader, criteo_reader, libsvm_reader, random_reader;
+    numpy_reader, cifar_reader, csv_reader, criteo_reader, libsvm_reader, random_reader;
 
 /// All kinds.
 inline constexpr std::array data_readers = {
-    &idx_reader,   &image_list_reader, &image_folder_reader, &webdataset_reader, &hdf5_reader,
-    &numpy_reader, &cifar_reader,      &criteo_reader,       &libsvm_reader,     &random_reader};
+    &idx_reader,   &image_list_reader, &image_folder_reader, &webdataset_reader, &hdf5_reader,  &numpy_reader,
+    &cifar_reader, &csv_reader,        &criteo_reader,       &libsvm_reader,     &random_reader};
 
 const DataReader& reader_of(DataKind kind);
 

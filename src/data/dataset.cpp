@@ -138,8 +138,14 @@ std::int32_t Dataset::read_bytes(std::int64_t /*i*/, std::uint64_t /*variation*/
 }
 
 std::int32_t Dataset::label(std::int64_t i) const {
+  if (facts_.label_of) return facts_.label_of(i);
   std::vector<float> sample(static_cast<std::size_t>(sample_shape().size()));
   return read(i, 0, sample);
+}
+
+void Dataset::read_stored(std::int64_t /*i*/, std::span<double> /*inputs*/,
+                          std::span<double> /*targets*/) const {
+  throw InternalError(cat("the numbers of ", description(), " are not read as they are stored"));
 }
 
 void Dataset::read_targets(std::int64_t /*i*/, std::span<float> /*to*/) const {
@@ -166,7 +172,9 @@ std::string identity_of(const Dataset& data) {
 
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use) {
-  const auto open = [&] { return reader_of(data.kind).open({data, source, classes, seed, use}); };
+  const auto open = [&] {
+    return reader_of(data.kind).open({data, source, classes == 0 ? any_classes : classes, seed, use});
+  };
   const std::string& folder = source.staged_below;
   std::unique_ptr<Dataset> opened =
       folder.empty() ? open() : std::make_unique<StagedDataset>(folder, tell_of_originals(folder, open));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,12 +31,17 @@ struct BadSample : UserError {
 struct DatasetFacts {
   std::int64_t size = 0;  ///< Samples
   Shape shape{};  ///< Shape of a sample; where there are bags, of its dense features: may be of size 0
-  std::string description{};             ///< "10000 images 28x28 of train-images.gz": a start-up line
-  std::string number_type = "float32";   ///< Type of the numbers as they are stored, as NumPy calls it
-  std::optional<ByteScaling> scaling{};  ///< Scaling of samples (C,H,W) that are bytes; empty: they are not
-  std::int64_t target_width = 0;         ///< Numbers to be predicted for a sample; 0: samples have labels
-  std::int64_t slots = 0;                ///< Bags of ids of a sample, which a bag_reader() reads; 0: none
-  bool weighted = false;                 ///< Each id has a value
+  std::string description{};               ///< "10000 images 28x28 of train-images.gz": a start-up line
+  std::string number_type = "float32";     ///< Type of the numbers as they are stored, as NumPy calls it
+  std::optional<ByteScaling> scaling{};    ///< Scaling of samples (C,H,W) that are bytes; empty: they are not
+  std::int64_t target_width = 0;           ///< Numbers to be predicted for a sample; 0: samples have labels
+  std::int64_t slots = 0;                  ///< Bags of ids of a sample, which a bag_reader() reads; 0: none
+  bool weighted = false;                   ///< Each id has a value
+  std::vector<std::string> warnings{};     ///< About the samples, for the user
+  std::vector<std::string> class_words{};  ///< Texts of the labels 0, 1 …; empty: labels are numbers
+  std::int64_t classes = 0;  ///< Classes that the labels are of: one more than the largest; 0: not known
+  /// The label of a sample without reading it; empty: read() tells it
+  std::function<std::int32_t(std::int64_t i)> label_of{};
 };
 
 /// Samples by number. Memory does not depend on their count, the names of files apart. Reading is const and
@@ -60,11 +66,13 @@ class Dataset {
   /// Writes the bytes of sample i before scaling, in the order (H,W,C), and returns what read() does. Only
   /// where scaling() is not empty. @throws UserError as read() does
   virtual std::int32_t read_bytes(std::int64_t i, std::uint64_t variation, std::span<std::uint8_t> to) const;
-  /// The label that read() returns, without reading the sample where it is known. @throws UserError as read()
-  /// does
-  virtual std::int32_t label(std::int64_t i) const;
+  /// The label that read() returns. @throws UserError as read() does
+  std::int32_t label(std::int64_t i) const;
   /// Writes the target_width() numbers of sample i. @throws UserError as read() does
   virtual void read_targets(std::int64_t i, std::span<float> to) const;
+  /// Writes the numbers of a sample of numbers as they are stored, channel by channel, and its targets; of
+  /// uint8 as a share of 255. Only of arrays. @throws UserError as read() does
+  virtual void read_stored(std::int64_t i, std::span<double> inputs, std::span<double> targets) const;
   /// A reader of samples with bags for each thread; the data set must outlive it.
   virtual std::unique_ptr<BagReader> bag_reader() const;
 
@@ -106,8 +114,10 @@ class WrappedDataset : public Dataset {
                           std::span<std::uint8_t> to) const override {
     return inner_->read_bytes(i, variation, to);
   }
-  std::int32_t label(std::int64_t i) const override { return inner_->label(i); }
   void read_targets(std::int64_t i, std::span<float> to) const override { inner_->read_targets(i, to); }
+  void read_stored(std::int64_t i, std::span<double> inputs, std::span<double> targets) const override {
+    inner_->read_stored(i, inputs, targets);
+  }
   std::unique_ptr<BagReader> bag_reader() const override { return inner_->bag_reader(); }
   void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
     inner_->check_targets(first, count, mistakes);
@@ -149,6 +159,7 @@ struct DatasetUse {
 
 /// Opens the data that the deck names; checks magic numbers, counts, sizes, labels and that files exist.
 /// @throws UserError naming file, position and remedy; all mistakes of a list at once.
+/// @param classes of the model; 0: any, which the facts tell
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,
                                       std::int64_t classes, std::uint64_t seed, const DatasetUse& use = {});
 

@@ -252,6 +252,9 @@ class IdxDataset final : public Dataset {
     }
     labels.bytes.read(labels.begin, std::as_writable_bytes(std::span(labels_)));
     for (std::int64_t i = 0; i < size(); ++i) check_label(labels, i);
+    DatasetFacts known = facts();
+    known.classes = labels_.empty() ? 0 : *std::ranges::max_element(labels_) + 1;
+    set_facts(std::move(known));
   }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {

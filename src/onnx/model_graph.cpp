@@ -35,6 +35,26 @@ std::string add_scaling(GraphBuilder& graph, const std::string& x, const ByteSca
   return graph.node("Transpose", {shifted}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}});
 }
 
+/// Numbers (N, …) as they are stored, scaled by a mean and a deviation for each group of a sample's values,
+/// or for all. @param input shape of a sample for the network  @param groups channels or features of a sample
+std::string add_number_scaling(GraphBuilder& graph, const std::string& x, const OnnxForm& form,
+                               const Shape& input, std::int64_t groups) {
+  std::vector<float> factors;
+  std::vector<float> offsets;
+  const auto of = [](const std::vector<double>& values, std::size_t group) {
+    return values[values.size() == 1 ? 0 : group];
+  };
+  const std::int64_t each = input.rank() == 1 ? input[0] / groups : 1;  // values of a group in a constant
+  for (std::int64_t value = 0; value < groups * each; ++value) {
+    const auto group = static_cast<std::size_t>(value / each);
+    factors.push_back(static_cast<float>(1.0 / of(form.deviation, group)));
+    offsets.push_back(static_cast<float>(-of(form.mean, group) / of(form.deviation, group)));
+  }
+  const Shape shape = input.rank() == 1 ? Shape{input[0]} : Shape{groups, 1, 1};
+  const std::string scaled = graph.node("Mul", {x, graph.constant("input_factor", shape, factors)});
+  return graph.node("Add", {scaled, graph.constant("input_offset", shape, offsets)});
+}
+
 /// Adds the nodes behind the network's outputs `x`: probabilities, or numbers in units of the data.
 /// @returns the name of the graph's output
 std::string add_end(GraphBuilder& graph, const std::string& x, const Config& config, bool probabilities) {
@@ -86,6 +106,8 @@ OnnxGraph make_onnx_graph(const Config& config, const Snapshot& snapshot, const 
   std::string x = "input";
   if (bytes) x = add_scaling(graph, x, *form.preprocessing, sample[0]);
   if (bytes && input.rank() == 1) x = graph.node("Flatten", {x}, {{"axis", std::int64_t{1}}});
+  if (!form.mean.empty())
+    x = add_number_scaling(graph, x, form, input, sample.rank() > 0 ? sample[0] : input[0]);
   x = GraphWalk(graph, layers).walk(x);
   const std::string output = add_end(graph, x, config, bytes);
   OnnxGraph made = graph.finish({.name = output, .sample = {model.output_width()}});

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/host_batch.hpp"
 #include "models/onnx_graph.hpp"
@@ -17,6 +18,10 @@ struct OnnxForm {
   bool keep_batch_norm = false;  ///< As nodes; else they are folded into the weights before them
   /// The input is images of bytes (N,H,W,C) that are scaled so, the output probabilities instead of logits.
   std::optional<ByteScaling> preprocessing{};
+  /// The input is numbers as they are stored, which the model scales so: one mean and deviation, or one for
+  /// each channel or feature; empty: they are scaled.
+  std::vector<double> mean{};
+  std::vector<double> deviation{};
 };
 
 /// The inference pass of a deck's model with the weights of its checkpoint. Input `input`, (N, …) normalised;

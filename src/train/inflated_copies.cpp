@@ -15,9 +15,10 @@ InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mp
                                const mpi::Communicator& host, const std::vector<mpi::Place>& places,
                                mpi::Watchdog& watchdog) {
   const auto inflate = reader_of(data.kind).inflate;
+  const bool always = reader_of(data.kind).always_inflates;
   if (inflate == nullptr) return;
   std::exception_ptr failed;
-  if (host.is_root() && host.size() > 1) {
+  if (host.is_root() && (host.size() > 1 || always)) {
     const mpi::CpuProgressScope working(watchdog, "inflating data");
     try {
       std::vector<const DataSourceConfig*> sets;

@@ -5,10 +5,12 @@
 #include <exception>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/data_reader.hpp"
+#include "src/data/found.hpp"
 #include "src/data/input_form.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mistake_list.hpp"
@@ -16,6 +18,7 @@
 #include "src/job/failure.hpp"
 #include "src/job/same_on_all_ranks.hpp"
 #include "src/strategy/reproducible.hpp"
+#include "src/train/found_scaling.hpp"
 #include "src/train/inflated_copies.hpp"
 #include "src/train/shard_indexes.hpp"
 
@@ -30,6 +33,13 @@ std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse u
   use.training = false;
   return open_dataset(config.data, config.data.validation, config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1, use);
+}
+
+void check_label_texts(const DataConfig& data, const Dataset& set) {
+  if (data.found.classes.empty() && !set.facts().class_words.empty())
+    throw UserError(cat("the labels of ", set.description(),
+                        " are texts, and those of the training data are "
+                        "numbers: write numbers, or train on texts"));
 }
 
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
@@ -88,11 +98,42 @@ std::shared_ptr<const ClassSamples> class_samples(const Dataset& data, const Mac
   return std::make_shared<const ClassSamples>(labels);
 }
 
+/// Finds what must be known of the data before they are opened, where no checkpoint has kept it.
+void find_in_data(Config& config, const DatasetUse& use) {
+  DataConfig& data = config.data;
+  const auto find = reader_of(data.kind).find;
+  if (find == nullptr || data.found != FoundInData()) return;
+  FoundInData found;
+  find({.data = data, .source = data.train, .classes = config.model.classes, .use = use}, found);
+  data.found = std::move(found);
+}
+
+/// Takes the classes that the labels are of.
+void find_classes(Config& config, const Dataset& training) {
+  if (!config.model.has_classes()) return;
+  FoundInData& found = config.data.found;
+  const DatasetFacts& facts = training.facts();
+  if (found.classes.empty()) found.classes = facts.class_words;
+  if (config.model.classes > 0) return;
+  if (facts.classes < 2)
+    throw UserError(cat("model.classes is missing, and ", training.description(),
+                        facts.classes == 1 ? " has labels of one class" : " does not tell it", ": give it"));
+  found.class_count = facts.classes;
+  use_found(config);
+}
+
 }  // namespace
 
-RunData::RunData(const Config& config, const Machine& machine) {
+void RunData::open_training(const Config& config, const DatasetUse& use) {
+  training = open_dataset(config.data, config.data.train, config.model.classes,
+                          static_cast<std::uint64_t>(config.run.seed), use);
+}
+
+RunData::RunData(Config& config, const Machine& machine,
+                 const std::map<std::string, std::string>& saved_choices) {
   const mpi::Communicator& workers = machine.workers;
   agree(workers, machine.places, [&] { check_data_files(config, false); });
+  take_found(saved_choices, config);
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   DatasetUse use = use_of(config.model);
   use.ranks_on_host = machine.host.size();
@@ -100,10 +141,19 @@ RunData::RunData(const Config& config, const Machine& machine) {
   use.shard_indexes = scan_shards(config.data, false, workers, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
-    training = open_dataset(config.data, config.data.train, config.model.classes,
-                            static_cast<std::uint64_t>(config.run.seed), use);
-    working.next("opening data.validation");
+    find_in_data(config, use);
+    open_training(config, use);
+    find_classes(config, *training);
+  });
+  const bool unscaled = wants_scaling(config.data);
+  if (unscaled) find_scaling(config.data, *training, workers, machine.watchdog);
+  agree(workers, machine.places, [&] {
+    mpi::CpuProgressScope working(machine.watchdog, "opening data.validation");
+    if (unscaled) open_training(config, use);
+    if (const std::string found = found_text(config); !found.empty()) identities[found_in_data] = found;
     validation = open_validation_data(config, use);
+    if (validation) check_label_texts(config.data, *validation);
+    if (validation) warnings = validation->facts().warnings;
     if (validation && !(validation->sample_shape() == training->sample_shape()))
       throw UserError(cat("the samples of data.validation are ", validation->sample_shape().text(), " (",
                           validation->description(), "), those of data.train ",
@@ -121,6 +171,7 @@ RunData::RunData(const Config& config, const Machine& machine) {
     check_images(config.train.cutmix, training->sample_shape());
     working.next("reading samples of the data");
     if (!workers.is_root()) return;
+    for (const std::string& warning : scale_warnings(config.data, *training)) warnings.push_back(warning);
     class_names = flotilla::class_names(config.data, config.model.classes);
     identities["data.train"] = identity_of(*training);
     if (validation) identities["data.validation"] = identity_of(*validation);

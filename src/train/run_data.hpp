@@ -26,6 +26,9 @@ DatasetUse use_of(const ModelConfig& model);
 /// @param use as use_of() the model
 std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use);
 
+/// @throws UserError where labels are texts and those that the model was trained on are not
+void check_label_texts(const DataConfig& data, const Dataset& set);
+
 /// Collective. Checks the targets of a data set before training, each rank those of an even share of the
 /// samples, as far as Dataset::check_targets() goes; of labels nothing, which are checked at opening.
 /// @param key of the deck that names the data  @throws AgreedFailure with the mistakes of all ranks
@@ -43,7 +46,8 @@ LoaderOptions loading_for(Device& device, LoaderOptions options);
 /// The second part of a run: the data sets, opened, and how a step's samples are divided among the workers.
 struct RunData {
   /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
-  RunData(const Config& config, const Machine& machine);
+  /// @param config gets what the deck leaves to the data: that of `saved_choices`, else found in them
+  RunData(Config& config, const Machine& machine, const std::map<std::string, std::string>& saved_choices);
 
   std::unique_ptr<Dataset> training;
   std::unique_ptr<Dataset> validation;  ///< Null: none
@@ -55,6 +59,8 @@ struct RunData {
   std::map<std::string, std::string> identities;
   std::vector<std::string>
       warnings;  ///< Warnings about what training and validation data have in common, or not
+  void open_training(const Config& config, const DatasetUse& use);
+
   std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
 };
 

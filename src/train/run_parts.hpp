@@ -23,12 +23,13 @@ struct RunWorkers {
 /// The four parts of a worker, each made from those before it and destroyed in reverse order.
 struct RunParts {
   /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
+  /// @param deck gets what it leaves to the data, and must outlive the object
   /// @param saved_choices, communication_sinks as Synchronisation takes them
-  RunParts(const Config& deck, const RunWorkers& on, const std::map<std::string, std::string>& saved_choices,
+  RunParts(Config& deck, const RunWorkers& on, const std::map<std::string, std::string>& saved_choices,
            std::span<trace::Sink* const> communication_sinks = {})
       : config(deck),
         machine(deck, on.workers, on.watchdog, on.servers),
-        data(deck, machine),
+        data(deck, machine, saved_choices),
         model(deck, machine, data),
         sync(machine, data, model, on.failure, saved_choices, communication_sinks) {}
   RunParts(const RunParts&) = delete;

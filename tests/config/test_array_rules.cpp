@@ -40,6 +40,42 @@ TEST(ArrayRules, AResolvedDeckIsAcceptedBesideArraysOfAnyType) {
   EXPECT_EQ(pixels.data.mean, 0.25);
 }
 
+TEST(ArrayRules, WhatIsLeftToTheDataStaysSoInTheResolvedDeck) {
+  const std::string open = deck.substr(0, deck.find("classes")) + deck.substr(deck.find("[data]"));
+  for (const std::string given : {"data.input_mean=auto", "data.input_mean=\"auto\""}) {
+    const Config config = test::load(open, {given}).config;
+    EXPECT_TRUE(is_auto(config.data.input_mean));
+    EXPECT_EQ(config.model.classes, 0);
+    EXPECT_NE(config.resolved_text.find("input_mean = \"auto\"\n"), std::string::npos);
+    EXPECT_EQ(config.resolved_text.find("\nclasses"), std::string::npos);
+    EXPECT_TRUE(is_auto(test::load(config.resolved_text).config.data.input_mean));
+  }
+  EXPECT_NE(test::mistakes_of(open, {"data.input_mean=automatic"}).find("an array of numbers"),
+            std::string::npos);
+  EXPECT_NE(test::mistakes_of(open, {"data.kind=random", "data.shape=[2]", "data.train.samples=4"})
+                .find("model.classes is missing"),
+            std::string::npos);
+}
+
+TEST(ArrayRules, KeysOfTablesAreOfTables) {
+  const std::string table = deck + "[data.validation]\npath = \"b.csv\"\n";
+  const std::vector<std::string> csv = {"data.kind=csv", "data.target_columns=y"};
+  const auto with = [&](const std::string& more) {
+    std::vector<std::string> all = csv;
+    all.push_back(more);
+    return test::mistakes_of(table, all);
+  };
+  EXPECT_EQ(test::mistakes_of(table, csv), "");
+  EXPECT_NE(with("data.delimiter=x").find("data.delimiter"), std::string::npos);
+  EXPECT_NE(with("data.fill_missing=none").find("must be \"mean\" or a number"), std::string::npos);
+  EXPECT_EQ(with("data.fill_missing=-1.5"), "");
+  EXPECT_NE(with("data.target_columns=y,z").find("names 2 columns, but a label is one column"),
+            std::string::npos);
+  EXPECT_NE(test::mistakes_of(table, {"data.kind=csv"}).find("data.target_columns is missing"),
+            std::string::npos);
+  EXPECT_NE(test::mistakes_of(table, {"data.header=false"}).find("needs data.kind to be"), std::string::npos);
+}
+
 TEST(ArrayRules, EachPartMayNameArraysOfItsOwn) {
   const std::string parts = deck + "[data.validation]\npath = \"a.h5\"\ninputs = \"x_test\"\n";
   const DataConfig data = test::load(test::load(parts, {"data.targets=y"}).config.resolved_text).config.data;

@@ -34,8 +34,10 @@ constexpr std::size_t count_fields() {
   std::size_t all = members<RunConfig>() + members<EmulatedStragglerConfig>();
   all += members<DeviceConfig>() - 1 + members<LossScaleConfig>();  // loss_scale
   all += members<ModelConfig>() - 2;                                // layer_places, own
-  all += members<DataConfig>() - 3;                                 // train, validation, pixel_scale_given
-  all += 2 * (members<DataSourceConfig>() - 3);                     // given, staged_below, inputs
+  all += members<DataConfig>() - 7;   // train, validation, pixel_scale_given, found, table, crop, erased
+  all += members<TableConfig>() - 1;  // labels_classes
+  all += members<CropConfig>() + members<EraseConfig>();
+  all += 2 * (members<DataSourceConfig>() - 3);  // given, staged_below, inputs
   all += members<TrainConfig>() + members<OptimizerConfig>();
   all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
   all += members<ReductionConfig>() + 1;  // the strategy's kind is the variant's alternative
@@ -196,10 +198,32 @@ const std::map<OnResume, std::set<std::string>> considered = {
       "data.train.targets", "data.validation.inputs", "data.validation.targets", "data.validation.images",
       "data.validation.labels", "data.validation.path", "data.validation.root"}},
     {OnResume::must_match,
-     {"run.seed", "model.*", "optimizer.kind", "optimizer.frozen", "data.train.samples",
-      "data.validation.samples", "data.kind", "data.shape", "data.last_batch", "data.order",
-      "data.shuffle_block", "data.shuffle_buffer", "data.inputs", "data.targets", "data.channels_last",
-      "data.hash_buckets", "data.dense_transform", "data.deal"}},
+     {"run.seed",
+      "model.*",
+      "optimizer.kind",
+      "optimizer.frozen",
+      "data.train.samples",
+      "data.validation.samples",
+      "data.kind",
+      "data.shape",
+      "data.last_batch",
+      "data.order",
+      "data.shuffle_block",
+      "data.shuffle_buffer",
+      "data.inputs",
+      "data.targets",
+      "data.channels_last",
+      "data.hash_buckets",
+      "data.dense_transform",
+      "data.deal",
+      "data.delimiter",
+      "data.header",
+      "data.columns",
+      "data.target_columns",
+      "data.categories",
+      "data.ignored_columns",
+      "data.missing_texts",
+      "data.fill_missing"}},
     {OnResume::on_request,
      {"model.dropout", "model.initial_weights", "schedule.*", "optimizer.*", "train.*", "data.*"}},
 };

@@ -76,7 +76,7 @@ void labels(Input input) {
   for_each_pair(input, [](const ArrayPair& pair) {
     std::vector<std::int32_t> found;
     if (pair.targets->form().row_values() == 1 && pair.targets->form().type.is_integer())
-      read_labels(*pair.targets, 10, found);
+      read_labels(*pair.targets, {.classes = 10}, found);
   });
 }
 

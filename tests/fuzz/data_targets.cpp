@@ -94,6 +94,23 @@ void libsvm(Input input) {
   clicks(input, make_libsvm_format(0));
 }
 
+/// A table whose first column is the label, with and without a header.
+void csv(Input input) {
+  const InputFile file(input);
+  for (const bool header : {true, false}) {
+    DataConfig data;
+    data.kind = DataKind::csv;
+    data.train.path = file.path();
+    data.table.header = header;
+    data.table.target_columns = {"1"};
+    try {
+      read_all(*open_dataset(data, data.train, 0, 1));
+      note_read();
+    } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused
+    }
+  }
+}
+
 /// JPEG and PNG from the file to the network's input, with EXIF; crops drawn by the file's length.
 void image(Input input) {
   const ImageTransformSpec spec{
@@ -190,19 +207,13 @@ void shard_index(Input input) {
 }  // namespace
 
 std::vector<Target> data_targets() {
-  return {{"idx", idx},
-          {"gzip", gzip},
-          {"criteo", criteo},
-          {"libsvm", libsvm},
-          {"jpeg", image},
-          {"png", image},
-          {"exif", exif},
-          {"hdf5", hdf5_arrays},
-          {"npy", known_arrays},
-          {"npz", known_arrays},
-          {"cifar", cifar},
-          {"shard", shard},
-          {"shard_index", shard_index}};
+  return {{"idx", idx},          {"gzip", gzip},
+          {"criteo", criteo},    {"libsvm", libsvm},
+          {"csv", csv},          {"jpeg", image},
+          {"png", image},        {"exif", exif},
+          {"hdf5", hdf5_arrays}, {"npy", known_arrays},
+          {"npz", known_arrays}, {"cifar", cifar},
+          {"shard", shard},      {"shard_index", shard_index}};
 }
 
 }  // namespace flotilla::fuzz

@@ -294,13 +294,14 @@ struct NumbersCase {
     config.model.outputs = 2;
   }
   test::OnnxValues exported(const Applied& applied, const std::string& name) const {
-    const onnx::ModelProto model = written(make_onnx_graph(config, applied.weights(), {}));
+    const onnx::ModelProto model = written(make_onnx_graph(config, applied.weights(), form));
     EXPECT_EQ(test::onnx_faults(model), "");
     EXPECT_EQ(model.graph().output(0).name(), name);
     return test::evaluate(model, {.shape = {batch, 6}, .values = samples});
   }
 
   Config config;
+  OnnxForm form{};
   std::vector<float> samples = {1, -2, 0.5F, 3, 0, 1, 2, 2, -1, 0.25F, -0.5F, 1, 0, 0, 0, 1, -1, 3};
 };
 
@@ -314,6 +315,19 @@ TEST(OnnxModelOfNumbers, GivesOutputsInUnitsOfTheData) {
     expected[i] = 20.0F * expected[i] + (i % 2 == 0 ? 100.0F : -5.0F);
 
   EXPECT_TRUE(test::within(difference(of.exported(applied, "outputs").values, expected), 0.0, 1e-6));
+}
+
+TEST(OnnxModelOfNumbers, ScalesInputsOnRequest) {
+  NumbersCase of(ModelLoss::mse);
+  of.form.mean = {1, 2, 3, 4, 5, 6};
+  of.form.deviation = {4};
+  Applied applied(of.config, {6}, 0);
+  std::vector<float> scaled = of.samples;
+  for (std::size_t i = 0; i < scaled.size(); ++i)
+    scaled[i] = (scaled[i] - static_cast<float>(i % 6 + 1)) / 4.0F;
+
+  EXPECT_TRUE(
+      test::within(difference(of.exported(applied, "outputs").values, applied.logits(scaled)), 0.0, 1e-6));
 }
 
 TEST(OnnxModelOfNumbers, LeavesOutputsWithoutUnitsAndLogitsAsTheyAre) {

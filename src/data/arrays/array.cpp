@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 
 namespace flotilla {
 
@@ -116,6 +118,41 @@ class PlainArray final : public Array {
 std::unique_ptr<Array> make_plain_array(ArrayForm form, std::shared_ptr<const UnchangedFile> file,
                                         const PlainPlace& place) {
   return std::make_unique<PlainArray>(std::move(form), std::move(file), place);
+}
+
+namespace {
+
+class WordArray final : public Array {
+ public:
+  WordArray(ArrayForm form, std::vector<std::int32_t> numbers)
+      : Array(std::move(form)), numbers_(std::move(numbers)) {}
+  void read(std::int64_t first, std::int64_t count, std::span<std::byte> to) const override {
+    const auto rows =
+        std::span(numbers_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    std::ranges::copy(std::as_bytes(rows), to.begin());
+  }
+  void will_read(std::int64_t /*first*/, std::int64_t /*count*/) const override {}
+
+ private:
+  std::vector<std::int32_t> numbers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Array> make_word_array(ArrayForm form, const std::vector<std::string>& texts) {
+  std::map<std::string, std::int32_t> known;
+  std::vector<std::int32_t> numbers;
+  for (const std::string& text : texts) {
+    const auto [at, is_new] = known.try_emplace(text, static_cast<std::int32_t>(known.size()));
+    if (is_new) form.words.push_back({text, cat(form.name, ", sample ", numbers.size())});
+    if (is_new && !config::is_utf8(text))
+      throw UserError(cat(form.words.back().place, ": its text is not UTF-8; write it as UTF-8"));
+    numbers.push_back(at->second);
+  }
+  form.extents = {std::ssize(texts)};
+  form.type = {.kind = NumberType::Kind::i32};
+  form.storage = "texts";
+  return std::make_unique<WordArray>(std::move(form), std::move(numbers));
 }
 
 namespace {

@@ -16,12 +16,20 @@
 
 namespace flotilla {
 
+/// A text among the labels or categories of a file, and where it stands first: "train.csv:17".
+struct Word {
+  std::string text;
+  std::string place;
+};
+
 /// The type and shape of an array on disk. Its first axis counts rows: samples.
 struct ArrayForm {
   std::string name;                   ///< For messages: "'train.h5', images"
   std::vector<std::int64_t> extents;  ///< Extents of all axes, at least one; the last one varies fastest
   NumberType type;
-  std::string storage;  ///< "contiguous", "chunks of (64,28,28), shuffle, deflate"
+  std::string storage;        ///< "contiguous", "chunks of (64,28,28), shuffle, deflate"
+  std::string warning{};      ///< About the rows, for the user; empty: none
+  std::vector<Word> words{};  ///< Of labels that are texts, whose numbers count these; empty: no texts
 
   std::int64_t rows() const { return extents.front(); }
   std::int64_t row_values() const;
@@ -100,6 +108,10 @@ struct PlainPlace {
 /// An array whose rows lie in a file as they are. @throws UserError if the file ends before the last row
 std::unique_ptr<Array> make_plain_array(ArrayForm form, std::shared_ptr<const UnchangedFile> file,
                                         const PlainPlace& place);
+
+/// Labels that are texts, one for each row, as numbers of ArrayForm::words.
+/// @throws UserError where one is not UTF-8
+std::unique_ptr<Array> make_word_array(ArrayForm form, const std::vector<std::string>& texts);
 
 /// Writes the next bytes of a compressed array and returns their number; fewer only at its end.
 using ByteReader = std::function<std::size_t(std::span<std::byte>)>;

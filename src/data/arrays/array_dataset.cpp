@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/data/data_reader.hpp"
 
 namespace flotilla {
 
@@ -44,7 +46,7 @@ void check_labels(const ArrayForm& targets, MistakeList& mistakes) {
   if (targets.row_values() != 1)
     mistakes.add(cat(targets.name, ": has the shape ", targets.shape_text(),
                      ", but labels of classes are one number a sample; see data.targets and model.loss"));
-  else if (!targets.type.is_integer())
+  else if (!targets.type.is_integer() && targets.words.empty())
     mistakes.add(cat(targets.name, ": holds ", targets.type.text(),
                      ", but labels of classes are integers; write integers, or set model.loss = \"mse\""));
 }
@@ -85,10 +87,15 @@ void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions&
       mistakes.add(cat(inputs.name, ": holds ", inputs.type.text(), " ", inputs.shape_text(), ", but ",
                        first.name, " ", first.type.text(), " ", first.shape_text(),
                        "; files are joined along the first axis only"));
+    if (!inputs.words.empty())
+      mistakes.add(
+          cat(inputs.name, ": holds texts, and inputs are numbers: name another array in data.inputs"));
     if (part.targets == nullptr) continue;
     const ArrayForm& targets = part.targets->form();
     check_counts(part, mistakes);
-    if (options.targets == 0) {
+    if (options.targets > 0 && !targets.words.empty()) {
+      mistakes.add(cat(targets.name, ": holds texts, which are labels of model.loss = \"softmax\""));
+    } else if (options.targets == 0) {
       check_labels(targets, mistakes);
     } else {
       check_width(targets, options.targets, mistakes);
@@ -100,21 +107,66 @@ void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions&
   }
 }
 
-void read_labels(const Array& targets, std::int64_t classes, std::vector<std::int32_t>& labels) {
+void read_labels(const Array& targets, const ArrayDatasetOptions& options,
+                 std::vector<std::int32_t>& labels) {
   const ArrayForm& form = targets.form();
+  std::vector<std::int32_t> of_words;
+  for (const Word& word : form.words) {
+    const auto found = std::ranges::find(options.words, word.text);
+    if (found == options.words.end())
+      throw UserError(cat(word.place, ": the label ", shown(word.text), " is none of the ",
+                          options.words.size(), " classes of the training data (",
+                          shown(options.words.front()), " to ", shown(options.words.back()),
+                          "): correct it or leave the sample out"));
+    of_words.push_back(static_cast<std::int32_t>(found - options.words.begin()));
+  }
   std::vector<std::int64_t> values;
+  std::vector<double> numbers_of_words;
   for_each_piece(targets, 0, form.rows(), [&](std::int64_t first, std::span<const std::byte> numbers) {
-    values.resize(numbers.size() / static_cast<std::size_t>(form.type.bytes()));
+    const std::size_t count = numbers.size() / static_cast<std::size_t>(form.type.bytes());
+    if (!of_words.empty()) {
+      numbers_of_words.resize(count);
+      to_doubles(form.type, numbers, numbers_of_words);
+      for (const double word : numbers_of_words) labels.push_back(of_words[static_cast<std::size_t>(word)]);
+      return;
+    }
+    values.resize(count);
     to_integers(form.type, numbers, values);
     for (std::size_t k = 0; k < values.size(); ++k) {
-      if (values[k] < 0 || values[k] >= classes)
+      if (values[k] < 0 || values[k] >= options.classes)
         throw UserError(cat(form.name, ": label ", values[k], " of sample ",
-                            first + static_cast<std::int64_t>(k), " is not in 0 … ", classes - 1,
-                            " (model.classes = ", classes,
+                            first + static_cast<std::int64_t>(k), " is not in 0 … ", options.classes - 1,
+                            " (model.classes = ", options.classes,
                             "); labels count from 0: correct the file or model.classes"));
       labels.push_back(static_cast<std::int32_t>(values[k]));
     }
   });
+}
+
+std::vector<std::string> class_words(const std::set<std::string>& texts, std::int64_t classes,
+                                     const std::string& what) {
+  std::vector<std::string> words(texts.begin(), texts.end());
+  const auto number = [](const std::string& text) {
+    std::int64_t value = -1;
+    const bool whole =
+        std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
+    return whole && std::to_string(value) == text ? value : -1;
+  };
+  const bool integers =
+      std::ranges::all_of(words, [&](const std::string& text) { return number(text) >= 0; });
+  if (integers) std::ranges::sort(words, {}, number);
+  const auto most = static_cast<std::size_t>(classes);
+  if (integers && number(words.back()) < classes && words.size() < most) {
+    words.clear();
+    while (words.size() < most) words.push_back(std::to_string(words.size()));
+  }
+  if (words.size() == 1)
+    throw UserError(cat(what, ": all labels are ", shown(words.front()), ": there is nothing to learn"));
+  if (classes > 0 && words.size() != most)
+    throw UserError(cat(what, ": has ", words.size(), " different labels, ", shown(words.front()), " to ",
+                        shown(words.back()), ", but model.classes = ", classes,
+                        ": correct one of them, or leave model.classes out"));
+  return words;
 }
 
 std::int64_t find_bad_target(std::span<const float> values, bool binary) {
@@ -194,11 +246,20 @@ class ArrayDataset final : public Dataset {
                                   " in ", options.description, " (", form_.storage, ")", options.left_out),
                .number_type = form_.type.text(),
                .scaling = images ? std::optional(inputs_.bytes(shape_[0])) : std::nullopt,
-               .target_width = width_});
+               .target_width = width_,
+               .warnings = warnings_of(parts_)});
   }
 
   /// Those of all parts, where the samples have some.
-  void keep_labels(std::vector<std::int32_t> labels) { labels_ = std::move(labels); }
+  /// @param words texts of the classes; empty: labels are numbers
+  void keep_labels(std::vector<std::int32_t> labels, std::vector<std::string> words) {
+    labels_ = std::move(labels);
+    DatasetFacts known = facts();
+    known.classes =
+        words.empty() ? (labels_.empty() ? 0 : *std::ranges::max_element(labels_) + 1) : std::ssize(words);
+    known.class_words = std::move(words);
+    set_facts(std::move(known));
+  }
 
   std::int32_t read(std::int64_t i, std::uint64_t /*variation*/, std::span<float> to) const override {
     check_room(i, to.size());
@@ -237,6 +298,18 @@ class ArrayDataset final : public Dataset {
     targets_->convert(numbers, to);
     if (const std::int64_t bad = find_bad_target(to, binary_); bad >= 0)
       throw UserError(bad_target_text(array.form(), row_of(i), to[static_cast<std::size_t>(bad)]));
+  }
+
+  void read_stored(std::int64_t i, std::span<double> inputs, std::span<double> targets) const override {
+    const std::span<std::byte> numbers = read_row(*part_of(i).inputs, row_of(i));
+    to_native_order(form_.type, numbers);
+    to_doubles(form_.type, channels_last_ ? channels_first(numbers) : numbers, inputs);
+    for (double& value : inputs) value /= form_.type.is_byte() ? 255.0 : 1.0;
+    if (width_ == 0) return;
+    const Array& array = *part_of(i).targets;
+    const std::span<std::byte> stored = read_row(array, row_of(i));
+    to_native_order(array.form().type, stored);
+    to_doubles(array.form().type, stored, targets);
   }
 
   void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
@@ -288,6 +361,14 @@ class ArrayDataset final : public Dataset {
     const bool given = !options.inputs.mean.empty() || !options.inputs.std.empty();
     if (!type.is_byte()) return {type, shape[0], options.inputs};
     return SampleScaling::of_pixels(shape[0], given ? options.inputs : options.pixels);
+  }
+
+  static std::vector<std::string> warnings_of(const std::vector<ArrayPair>& parts) {
+    std::vector<std::string> warnings;
+    for (const ArrayPair& part : parts)
+      if (const std::string& warning = part.inputs->form().warning; !warning.empty())
+        warnings.push_back(warning);
+    return warnings;
   }
 
   void check_room(std::int64_t i, std::size_t room) const {
@@ -392,13 +473,21 @@ std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts,
   MistakeList mistakes;
   check_forms(parts, options, mistakes);
   mistakes.throw_if_any(options.description);
+  ArrayDatasetOptions own = options;
+  std::set<std::string> texts;
+  for (const ArrayPair& part : parts)
+    for (const Word& word : part.targets == nullptr ? std::vector<Word>() : part.targets->form().words)
+      texts.insert(word.text);
+  if (texts.empty()) own.words.clear();
+  if (!texts.empty() && own.words.empty())
+    own.words = class_words(texts, options.classes == any_classes ? 0 : options.classes, options.description);
   std::vector<std::int32_t> labels;
   for (const ArrayPair& part : parts)
     if (part.targets != nullptr && options.targets == 0)
-      mistakes.attempt([&] { read_labels(*part.targets, options.classes, labels); });
+      mistakes.attempt([&] { read_labels(*part.targets, own, labels); });
   mistakes.throw_if_any(options.description);
   auto data = std::make_unique<ArrayDataset>(std::move(parts), options);
-  data->keep_labels(std::move(labels));
+  data->keep_labels(std::move(labels), std::move(own.words));
   return data;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +22,10 @@ struct ArrayPair {
 };
 
 struct ArrayDatasetOptions {
-  std::int64_t classes = 0;  ///< Labels are 0 … classes − 1
-  std::int64_t targets = 0;  ///< Numbers to be predicted for a sample; 0: labels
-  bool binary = false;       ///< They lie in [0, 1]
+  std::int64_t classes = 0;          ///< Labels are 0 … classes − 1
+  std::int64_t targets = 0;          ///< Numbers to be predicted for a sample; 0: labels
+  bool binary = false;               ///< They lie in [0, 1]
+  std::vector<std::string> words{};  ///< Texts of the labels 0, 1 …, where they are texts
   bool channels_last = false;
   GivenScaling pixels{};  ///< Scaling of uint8 inputs
   GivenScaling inputs{};  ///< Scaling of all other inputs, and of uint8 if it is given
@@ -49,7 +51,13 @@ void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions&
                  MistakeList& mistakes);
 
 /// Appends the labels of an array. @throws UserError naming the first one that is no class
-void read_labels(const Array& targets, std::int64_t classes, std::vector<std::int32_t>& labels);
+void read_labels(const Array& targets, const ArrayDatasetOptions& options, std::vector<std::int32_t>& labels);
+
+/// The texts of the classes 0, 1 … of data whose labels are these texts: in the order of numbers where all
+/// are integers, else of bytes; of integers 0 … classes − 1, all of these. @param classes 0: not known
+/// @param what for messages  @throws UserError where the texts are not as many, or a single one
+std::vector<std::string> class_words(const std::set<std::string>& texts, std::int64_t classes,
+                                     const std::string& what);
 
 /// Adds each of `count` rows from `first` on that holds a target that no model can predict: one that is not
 /// finite as a float or, where `binary`, does not lie in [0, 1].

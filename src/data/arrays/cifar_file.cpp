@@ -68,7 +68,8 @@ std::string cifar_labels(const ArrayFile& file, const std::string& path, std::in
   if (classes == fine_classes) return "fine_labels";
   if (classes == coarse_classes) return "coarse_labels";
   throw UserError(cat("'", path, "' is of CIFAR-100, whose labels are ", fine_classes, " fine and ",
-                      coarse_classes, " coarse classes: set model.classes to one of them, got ", classes));
+                      coarse_classes, " coarse classes: set model.classes to one of them",
+                      classes == any_classes ? "" : cat(", got ", classes)));
 }
 
 void name_cifar(ArrayNames& names, const ArrayFile& file, const std::string& path, const DataRequest& request,

@@ -247,6 +247,35 @@ std::unique_ptr<Array> read_whole(hid_t dataset, ArrayForm form) {
   return make_plain_array(std::move(form), std::make_shared<const UnchangedFile>(std::move(copy)), {});
 }
 
+/// Labels that are strings, of fixed or of variable length; null where the dataset has numbers.
+std::unique_ptr<Array> read_texts(hid_t dataset, const std::string& name) {
+  const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
+  if (H5Tget_class(type.id()) != H5T_STRING) return nullptr;
+  const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
+  if (check(H5Sget_simple_extent_ndims(space.id()), "H5Sget_simple_extent_ndims") != 1)
+    throw UserError(cat(name, ": its texts have another number of axes than one; write one label a sample"));
+  const auto rows = static_cast<std::size_t>(H5Sget_simple_extent_npoints(space.id()));
+  std::vector<std::string> texts;
+  if (check(H5Tis_variable_str(type.id()), "H5Tis_variable_str") > 0) {
+    std::vector<char*> strings(rows, nullptr);
+    check(H5Dread(dataset, type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.data()), "H5Dread");
+    for (const char* string : strings) texts.emplace_back(string == nullptr ? "" : string);
+    check(H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, strings.data()), "H5Dvlen_reclaim");
+  } else {
+    const std::size_t length = H5Tget_size(type.id());
+    std::string letters(rows * length, '\0');
+    check(H5Dread(dataset, type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, letters.data()), "H5Dread");
+    const bool padded = H5Tget_strpad(type.id()) == H5T_STR_SPACEPAD;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::string text = letters.substr(row * length, length);
+      text.erase(std::min(text.find('\0'), text.size()));
+      if (padded) text.erase(text.find_last_not_of(' ') + 1);
+      texts.push_back(std::move(text));
+    }
+  }
+  return make_word_array({.name = name, .extents = {}, .type = {}, .storage = {}}, texts);
+}
+
 class Hdf5Arrays final : public ArrayFile {
  public:
   Hdf5Arrays(const std::string& path, std::shared_ptr<ChunkCache> cache)
@@ -328,6 +357,7 @@ class Hdf5Arrays final : public ArrayFile {
       throw UserError(cat(name,
                           ": its numbers lie in other files, which is not read here; name those files, or ",
                           hdf5::contiguous_remedy));
+    if (auto texts = read_texts(dataset, name)) return texts;
     ArrayForm form = form_of(dataset, name);
     if (layout == H5D_CHUNKED) {
       // As deflate's best. Of chunks that were never written a file holds none: some room for these.

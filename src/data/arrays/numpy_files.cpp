@@ -98,6 +98,50 @@ std::optional<NumberType> type_of(std::string_view descr) {
   return type;
 }
 
+/// Characters of "'<U7'" or "'|S7'", and their number.
+std::optional<std::pair<NumberType, std::int64_t>> text_type_of(std::string_view descr) {
+  if (descr.size() < 5 || (descr[2] != 'U' && descr[2] != 'S')) return std::nullopt;
+  std::int64_t length = 0;
+  const std::string_view digits = descr.substr(3, descr.find(descr[0], 3) - 3);
+  std::from_chars(digits.data(), digits.data() + digits.size(), length);
+  if (length < 1 || length > 65536) return std::nullopt;
+  const bool wide = descr[2] == 'U';
+  return std::pair(NumberType{.kind = wide ? NumberType::Kind::u32 : NumberType::Kind::u8,
+                              .big_endian = wide && descr[1] == '>'},
+                   length);
+}
+
+void append_utf8(std::uint32_t letter, std::string& text) {
+  const auto add = [&](std::uint32_t bits) { text += static_cast<char>(bits); };
+  if (letter < 0x80) return add(letter);
+  if (letter >= 0x10000) add(0xF0U | letter >> 18U);
+  if (letter >= 0x10000) add(0x80U | (letter >> 12U & 0x3FU));
+  if (letter >= 0x800 && letter < 0x10000) add(0xE0U | letter >> 12U);
+  if (letter >= 0x800) add(0x80U | (letter >> 6U & 0x3FU));
+  if (letter < 0x800) add(0xC0U | letter >> 6U);
+  add(0x80U | (letter & 0x3FU));
+}
+
+/// The texts whose characters are the rows of an array.
+std::unique_ptr<Array> texts_of(const Array& letters) {
+  const ArrayForm& form = letters.form();
+  std::vector<std::byte> row(static_cast<std::size_t>(form.row_bytes()));
+  std::vector<std::int64_t> codes(static_cast<std::size_t>(form.row_values()));
+  std::vector<std::string> texts;
+  for (std::int64_t i = 0; i < form.rows(); ++i) {
+    letters.read(i, 1, row);
+    to_native_order(form.type, row);
+    to_integers(form.type, row, codes);
+    while (!codes.empty() && codes.back() == 0) codes.pop_back();
+    texts.emplace_back();
+    for (const std::int64_t code : codes)
+      form.type.is_byte() ? void(texts.back() += static_cast<char>(code))
+                          : append_utf8(static_cast<std::uint32_t>(code), texts.back());
+    codes.resize(static_cast<std::size_t>(form.row_values()));
+  }
+  return make_word_array(form, texts);
+}
+
 /// "(60000, 28, 28)"; nothing where it is no tuple of integers.
 std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
   if (!text.starts_with('(')) return std::nullopt;
@@ -122,12 +166,17 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
 NpyForm npy_form(const std::string& name, const UnchangedFile& file, std::int64_t begin, std::int64_t bytes) {
   const Header header = read_header(name, file, begin, bytes);
   const std::string_view descr = value_behind(header.text, "descr");
-  const auto type = type_of(descr);
+  auto type = type_of(descr);
+  const auto text = type ? std::nullopt : text_type_of(descr);
+  if (text) type = text->first;
   if (!type)
     fail_at(name, cat("its numbers have the type ", shown(descr.substr(0, descr.find_first_of(",}"))),
                       "; write integers of 8 to 64 bits, float16, float32 or float64"));
-  const auto extents = shape_of(value_behind(header.text, "shape"));
+  auto extents = shape_of(value_behind(header.text, "shape"));
   if (!extents) fail_at(name, cat("has a damaged header ", shown(header.text), again));
+  if (text && extents->size() != 1)
+    fail_at(name, "its texts have more than one axis; write one label a sample");
+  if (text) extents->push_back(text->second);
   ArrayForm form{.name = name, .extents = *extents, .type = *type, .storage = "contiguous"};
   check_form(form);
   if (value_behind(header.text, "fortran_order").starts_with("True") && form.extents.size() > 1)
@@ -139,13 +188,14 @@ NpyForm npy_form(const std::string& name, const UnchangedFile& file, std::int64_
   if (there != wanted)
     fail_at(name, cat(there < wanted ? "is truncated: " : "is too long: ", "its header promises ", wanted,
                       " bytes of numbers, and ", there, " follow", again));
-  return {std::move(form), header.end};
+  return {std::move(form), header.end, text.has_value()};
 }
 
 std::unique_ptr<Array> open_npy(const std::string& name, std::shared_ptr<const UnchangedFile> file,
                                 std::int64_t begin, std::int64_t bytes) {
   NpyForm array = npy_form(name, *file, begin, bytes);
-  return make_plain_array(std::move(array.form), std::move(file), {.begin = begin + array.begin});
+  auto plain = make_plain_array(std::move(array.form), std::move(file), {.begin = begin + array.begin});
+  return array.texts ? texts_of(*plain) : std::move(plain);
 }
 
 namespace {
@@ -204,10 +254,12 @@ class NpzFile final : public ArrayFile {
     File header = File::in_memory(cat("the header of ", name));
     header.append(std::span(begin).first(got));
     NpyForm array = npy_form(name, *unchanged(std::move(header)), 0, member.bytes);
-    return make_streamed_array(std::move(array.form), array.begin, [file = file_, member]() -> ByteReader {
-      const auto reader = std::make_shared<MemberReader>(file->file(), member);
-      return [file, reader](std::span<std::byte> to) { return reader->read(to); };
-    });
+    auto streamed =
+        make_streamed_array(std::move(array.form), array.begin, [file = file_, member]() -> ByteReader {
+          const auto reader = std::make_shared<MemberReader>(file->file(), member);
+          return [file, reader](std::span<std::byte> to) { return reader->read(to); };
+        });
+    return array.texts ? texts_of(*streamed) : std::move(streamed);
   }
 
   std::string path_;
@@ -288,7 +340,7 @@ bool is_npy_folder(const std::string& path) {
 std::unique_ptr<ArrayFile> open_numpy(const std::string& path, const ArrayOpening& opening) {
   if (is_npy_folder(path)) return open_npy_folder(path);
   if (is_npy(path)) return open_npy_file(path);
-  return open_npz(path, opening.inflated, opening.in_order);
+  return open_npz(path, opening.request.use.inflated, opening.in_order);
 }
 
 /// A .npy file alone, as `flotilla predict` takes it, is the inputs.

@@ -16,6 +16,7 @@ namespace flotilla {
 struct NpyForm {
   ArrayForm form;
   std::int64_t begin = 0;
+  bool texts = false;  ///< Rows are the characters of texts, of 1 byte or, in UTF-32, of 4 bytes
 };
 
 /// The longest header that is read, with what stands in front of it.

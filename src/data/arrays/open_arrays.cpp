@@ -99,17 +99,23 @@ ArrayPair open_pair(const DataRequest& request, const std::string& path, const A
   return pair;
 }
 
+/// The scaling by two keys; what is "auto" and not found yet leaves the numbers as they are.
+GivenScaling scale_of(const std::vector<double>& mean, const std::vector<double>& deviation) {
+  return {is_auto(mean) ? std::vector{0.0} : mean, is_auto(deviation) ? std::vector{1.0} : deviation};
+}
+
 ArrayDatasetOptions options_of(const DataRequest& request, const std::vector<std::string>& sources,
                                const LeftOut& left_out) {
   const auto& [data, source, classes, seed, use] = request;
   ArrayDatasetOptions options{.classes = classes,
                               .targets = use.targets,
                               .binary = use.binary,
+                              .words = data.found.classes,
                               .channels_last = data.channels_last,
                               .pixels = data.keys().colours ? GivenScaling{data.image_mean, data.image_std}
                                                             : GivenScaling{{data.mean}, {data.std}},
-                              .inputs = {.mean = data.input_mean, .std = data.input_std},
-                              .target_values = {.mean = data.target_mean, .std = data.target_std},
+                              .inputs = scale_of(data.input_mean, data.input_std),
+                              .target_values = scale_of(data.target_mean, data.target_std),
                               .description = file_name(sources.front()),
                               .left_out = left_out.text()};
   if (sources.size() > 1)
@@ -132,9 +138,7 @@ std::vector<ArrayPair> open_parts(const DataRequest& request, const std::vector<
   std::vector<ArrayPair> parts;
   for (const std::string& path : sources) {
     mistakes.attempt([&] {
-      const auto file =
-          format_of(request.data)
-              .open(path, {.data = request.data, .inflated = request.use.inflated, .cache = cache});
+      const auto file = format_of(request.data).open(path, {.request = request, .cache = cache});
       parts.push_back(open_pair(request, path, *file, mistakes));
     });
   }
@@ -216,14 +220,11 @@ SampleForm form_of_arrays(const DataRequest& request) {
   DataSourceConfig unlabelled = request.source;
   unlabelled.inputs = {path};
   MistakeList mistakes;
-  const DatasetUse use;
-  const auto file = format_of(request.data)
-                        .open(path, {.data = request.data,
-                                     .inflated = use.inflated,
-                                     .cache = std::make_shared<ChunkCache>(0),
-                                     .in_order = true});
-  const ArrayPair pair =
-      open_pair({.data = request.data, .source = unlabelled, .use = request.use}, path, *file, mistakes);
+  const DataRequest own{.data = request.data, .source = unlabelled, .use = request.use};
+  const auto file =
+      format_of(request.data)
+          .open(path, {.request = own, .cache = std::make_shared<ChunkCache>(0), .in_order = true});
+  const ArrayPair pair = open_pair(own, path, *file, mistakes);
   mistakes.throw_if_any(config::printable(request.source.path));
   const ArrayForm& form = pair.inputs->form();
   return {.shape = sample_shape_of(form, request.data.channels_last), .bytes = form.type.is_byte()};
@@ -233,7 +234,7 @@ GivenScaling scaling_of_arrays(const DataConfig& data, bool bytes) {
   if (data.keys().colours) return {data.image_mean, data.image_std};
   if (data.input_mean.empty() && data.input_std.empty())
     return bytes ? GivenScaling{{data.mean}, {data.std}} : GivenScaling{};
-  GivenScaling scale{data.input_mean, data.input_std};
+  GivenScaling scale = scale_of(data.input_mean, data.input_std);
   if (scale.mean.empty()) scale.mean.assign(scale.std.size(), 0.0);
   if (scale.std.empty()) scale.std.assign(scale.mean.size(), 1.0);
   return scale;

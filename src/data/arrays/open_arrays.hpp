@@ -18,8 +18,7 @@ class MistakeList;
 
 /// Options for opening an array file.
 struct ArrayOpening {
-  const DataConfig& data;                              ///< Keys of the format
-  const std::map<std::string, std::string>& inflated;  ///< DatasetUse::inflated
+  const DataRequest& request;
   std::shared_ptr<ChunkCache> cache;
   bool in_order = false;  ///< Rows are read from the first to the last, if at all: nothing is inflated before
 };

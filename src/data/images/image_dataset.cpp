@@ -127,6 +127,9 @@ class ImageDataset final : public Dataset {
       : images_(std::move(images)), transform_(std::move(transform)), remedy_(remedy) {
     if (ranks_cached > 0) cache_.emplace(*images_, ranks_cached);
     const Shape shape = transform_->sample_shape();
+    std::int64_t classes = 0;
+    for (std::int64_t i = 0; i < images_->size(); ++i)
+      classes = std::max<std::int64_t>(classes, images_->label(i) + 1);
     set_facts(
         {.size = images_->size(),
          .shape = shape,
@@ -134,11 +137,12 @@ class ImageDataset final : public Dataset {
                             cache_ ? cat(", ", bytes_text(cache_->bytes()), " kept in memory once read") : "",
                             images_->left_out()),
          .number_type = "uint8",
-         .scaling = transform_->scaling()});
+         .scaling = transform_->scaling(),
+         .classes = classes,
+         .label_of = [this](std::int64_t i) { return images_->label(i); }});
   }
 
   std::string name(std::int64_t i) const override { return images_->name(i); }
-  std::int32_t label(std::int64_t i) const override { return images_->label(i); }
 
   std::int32_t read(std::int64_t i, std::uint64_t variation, std::span<float> to) const override {
     return read_image(i, to, [&](auto file) { transform_->apply(file, variation, to); });
@@ -292,15 +296,15 @@ std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> i
 }
 
 ImageTransformSpec transform_spec(const DataConfig& data) {
-  require(data.crop_area.size() == 2 && data.crop_aspect.size() == 2 && data.color_jitter.size() == 4,
+  require(data.crop.area.size() == 2 && data.crop.aspect.size() == 2 && data.color_jitter.size() == 4,
           "ranges of a crop have 2 values, a jitter has 4");
   return {.size = data.image_size,
           .short_side = data.short_side,
           .filter = data.resize_filter,
-          .area_min = data.crop_area[0],
-          .area_max = data.crop_area[1],
-          .aspect_min = data.crop_aspect[0],
-          .aspect_max = data.crop_aspect[1],
+          .area_min = data.crop.area[0],
+          .area_max = data.crop.area[1],
+          .aspect_min = data.crop.aspect[0],
+          .aspect_max = data.crop.aspect[1],
           .flip = data.flip,
           .jitter = {.brightness = data.color_jitter[0],
                      .contrast = data.color_jitter[1],

@@ -15,6 +15,7 @@
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/find_data_files.hpp"
 
 namespace flotilla {
@@ -264,7 +265,7 @@ ImageList read_image_folder(const std::string& path, const ImageFolderOptions& o
   }
   refuse_parts(path, classes);
   check_names(path, classes, options.same_as);
-  if (std::ssize(classes) != options.classes) {
+  if (std::ssize(classes) != options.classes && options.classes != any_classes) {
     throw UserError(cat(path, ": has ", classes.size(), " class folders (", names_text(classes),
                         "), but model.classes = ", options.classes, "; set model.classes = ", classes.size(),
                         " or name the folder that the class folders are in"));

@@ -45,7 +45,9 @@ void add_source(const DataConfig& data, const DataSourceConfig& source, std::int
   const DataReader& reader = reader_of(data.kind);
   require(reader.list_files != nullptr, "no files of data.kind \"", data.kind, "\"");
   const DatasetUse use{.training = training};
-  reader.list_files({.data = data, .source = source, .classes = classes, .use = use}, originals);
+  reader.list_files(
+      {.data = data, .source = source, .classes = classes == 0 ? any_classes : classes, .use = use},
+      originals);
   originals.files.erase("");  // no labels
 }
 

@@ -218,9 +218,7 @@ TEST_F(AdvisedCommands, OfNumPyMakeFilesThatAreRead) {
   python("numpy.save(\"new.npy\", numpy.ascontiguousarray(numpy.load(\"f.npy\")))");
   EXPECT_EQ(samples("new.npy"), samples("plain.npy"));
   std::ofstream(folder.path("a.csv")) << "x,y,z\n0,1,2\n3,4,5\n6,7,8\n9,10,11\n";
-  EXPECT_TRUE(mentions(refusal("a.csv"), {"write its numbers with numpy.savez"}));
-  python("numpy.savez(\"new.npz\", images=numpy.loadtxt(\"a.csv\", delimiter=\",\", skiprows=1))");
-  EXPECT_EQ(samples("new.npz"), samples("plain.npy"));
+  EXPECT_TRUE(mentions(refusal("a.csv"), {"data.kind = \"csv\" reads it"}));
 }
 
 TEST_F(AdvisedCommands, OfTorchMakeWeightsThatAreRead) {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "tests/runs/program.hpp"
+
+// Training on tables: what is found in the data is the same for any number of ranks, and goes with the model.
+
+namespace flotilla {
+namespace {
+
+using test::Result;
+
+class RunsOnTables : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string train = "id,x,city,kind\n";
+    std::string held = "kind,x,city\n";
+    for (int i = 0; i < 96; ++i) {
+      const bool big = i % 3 == 0;
+      const std::string row = cat(big ? 2000 + i : 1000 + i, ",", i % 2 == 0 ? "Bonn" : "Ulm");
+      train += cat(i, ",", row, ",", big ? "big" : "small", "\n");
+      held += cat(big ? "big" : "small", ",", row, "\n");
+    }
+    test::write_file(folder.path("train.csv"), train);
+    test::write_file(folder.path("held.csv"), held);
+    test::write_file(folder.path("deck.toml"),
+                     "[data]\nkind = \"csv\"\ntarget_columns = [\"kind\"]\ncategories = [\"city\"]\n"
+                     "ignored_columns = [\"id\"]\ninput_mean = \"auto\"\ninput_std = \"auto\"\n"
+                     "train.path = \"train.csv\"\n[model]\nkind = \"mlp\"\nwidths = [8]\n"
+                     "[train]\nglobal_batch_size = 12\nepochs = 4\n[optimizer]\nkind = \"adam\"\n"
+                     "[schedule]\nlearning_rate = 0.05\n[device]\nthreads = 1\n");
+  }
+
+  Result train(int ranks, const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {"train", folder.path("deck.toml"), "run.output=" + folder.path(run)};
+    command.insert(command.end(), more.begin(), more.end());
+    return test::flotilla(ranks, command);
+  }
+  std::string found(const std::string& run) const {
+    const Result shown = test::flotilla(1, {"inspect", "--json", folder.path(run)});
+    EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+    return nlohmann::json::parse(shown.output).at("choices").at("data.found");
+  }
+
+  test::TemporaryFolder folder;
+};
+
+TEST_F(RunsOnTables, TakeWhatWasFoundAlongWithTheModel) {
+  const Result alone = train(1, "one");
+  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_NE(alone.output.find("from data    2 classes, 2 categories of 1 column"), std::string::npos)
+      << alone.output;
+  const Result three = train(3, "three");
+  ASSERT_EQ(three.exit_code, 0) << three.errors;
+  EXPECT_EQ(found("three"), found("one"));
+  const auto json = nlohmann::json::parse(found("one"));
+  EXPECT_EQ(json["classes"], (std::vector<std::string>{"big", "small"}));
+  EXPECT_EQ(json["columns"], (std::vector<std::string>{"x", "city"}));
+  EXPECT_EQ(json["input_mean"], (std::vector<double>{1380.83333, 0.5, 0.5}));
+
+  const std::string held = folder.path("held.csv");
+  const Result evaluated =
+      test::flotilla(2, {"evaluate", folder.path("one"), "data.validation.path=" + held, "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  EXPECT_EQ(nlohmann::json::parse(evaluated.output)["accuracy_top1"], 1.0) << evaluated.output;
+  const Result predicted = test::flotilla(1, {"predict", folder.path("one"), held, "--top", "1"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.errors;
+  EXPECT_NE(predicted.output.find("\n0,big,"), std::string::npos) << predicted.output;
+  EXPECT_NE(predicted.output.find("\n1,small,"), std::string::npos) << predicted.output;
+
+  const Result resumed = train(2, "one", {"train.epochs=5"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(found("one"), found("three"));
+  const Result exported = test::flotilla(1, {"export", folder.path("one"), folder.path("model.h5")});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  const Result again =
+      test::flotilla(1, {"evaluate", folder.path("model.h5"), "data.validation.path=" + held});
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+}
+
+TEST_F(RunsOnTables, TellMistakesOnceForAllRanks) {
+  test::write_file(folder.path("train.csv"), "id,x,city,kind\n0,1,Bonn,a\n1,,Ulm,b\n2,3,Ulm,b\n");
+  const Result result = train(2, "run");
+  EXPECT_EQ(result.exit_code, exit_user_error);
+  EXPECT_NE(result.errors.find("train.csv:3: column 2 (\"x\") is missing"), std::string::npos)
+      << result.errors;
+}
+
+TEST_F(RunsOnTables, BeginWithTheDeckOfInspect) {
+  const Result deck = test::flotilla(1, {"inspect", "--deck", folder.path("train.csv")});
+  ASSERT_EQ(deck.exit_code, 0) << deck.errors;
+  test::write_file(folder.path("made.toml"), deck.output);
+  const Result checked = test::flotilla(2, {"train", "--check", "--data", folder.path("made.toml")});
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors << deck.output;
+  EXPECT_NE(checked.output.find("data.train: all 96 samples can be read"), std::string::npos)
+      << checked.output;
+}
+
+}  // namespace
+}  // namespace flotilla
