@@ -60,6 +60,8 @@ make_files() {
   sed -i -e '/^seeds/s/3/1/' -e '/hierarchical/,$d' inputs/plans/compare_{digits,photos}.toml
   sed -i '$d' inputs/plans/compare_{digits,photos}.toml
   gzip -dc inputs/data/mnist/t10k-images-idx3-ubyte.gz >new-images-idx3-ubyte
+  awk 'BEGIN { print "id,age,city,income,buys"
+    for (i = 1; i <= 120; ++i) print i "," 20 + i % 50 "," (i % 2 ? "oslo" : "rome") "," 20000 + i * 7919 % 60000 "," (i % 3 ? "no" : "yes") }' >people.csv
   local class number
   image >image.png
   for class in dress hat longsleeve outwear pants shirt shoes shorts skirt t-shirt; do
