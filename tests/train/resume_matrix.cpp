@@ -115,7 +115,7 @@ class Matrix {
     if (world_.rank() >= ranks) return;
     std::vector<std::string> overrides;
     for (const auto& [key, value] : keys) overrides.push_back(key + "=" + value);
-    const LoadedDeck deck = load_deck({.path = "matrix.toml", .text = deck_text, .overrides = overrides});
+    LoadedDeck deck = load_deck({.path = "matrix.toml", .text = deck_text, .overrides = overrides});
     FailureHandler failure(part.rank(), part.size(), "matrix");
     mpi::Watchdog watchdog(0.0, nullptr);
     JobRoles roles(deck.config, part, failure, watchdog);
