@@ -96,10 +96,11 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
 
 /// The identities of the deck's data now. Empty if they cannot be read: trainings that have ended do not need
 /// them, and all others say why.
-DataIdentities data_of(const Config& config) {
+DataIdentities data_of(Config config) {
   DataIdentities data;
   try {
     const DatasetUse use = use_of(config.model);
+    find_in_data(config, use);
     data["data.train"] = identity_of(*open_dataset(config.data, config.data.train, config.model.classes,
                                                    static_cast<std::uint64_t>(config.run.seed), use));
     const auto validation = open_validation_data(config, use);

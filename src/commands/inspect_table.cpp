@@ -186,9 +186,14 @@ std::string deck_of(const Table& table) {
     text += cat("delimiter = \"",
                 table.delimiter == '\t' ? std::string("tab") : std::string(1, table.delimiter), "\"\n");
   if (!table.header) text += "header = false\n";
-  text += cat("target_columns = [", key_name(table, target), "]\n");
+  text += cat("target_columns = [", key_name(table, target),
+              "]  # a guess: name the column that is to be predicted\n");
   if (!categories.empty()) text += cat("categories = [", categories, "]\n");
-  if (!ignored.empty()) text += cat("ignored_columns = [", ignored, "]\n");
+  if (!ignored.empty())
+    text +=
+        cat("# Left out: names, numbers of lines, and what has many texts (numbers with a decimal comma "
+            "are texts).\nignored_columns = [",
+            ignored, "]\n");
   if (missing) text += "fill_missing = \"mean\"\n";
   text += "input_mean = \"auto\"\ninput_std = \"auto\"\n";
   if (!classes) text += "target_mean = \"auto\"\ntarget_std = \"auto\"\n";

@@ -98,16 +98,6 @@ std::shared_ptr<const ClassSamples> class_samples(const Dataset& data, const Mac
   return std::make_shared<const ClassSamples>(labels);
 }
 
-/// Finds what must be known of the data before they are opened, where no checkpoint has kept it.
-void find_in_data(Config& config, const DatasetUse& use) {
-  DataConfig& data = config.data;
-  const auto find = reader_of(data.kind).find;
-  if (find == nullptr || data.found != FoundInData()) return;
-  FoundInData found;
-  find({.data = data, .source = data.train, .classes = config.model.classes, .use = use}, found);
-  data.found = std::move(found);
-}
-
 /// Takes the classes that the labels are of.
 void find_classes(Config& config, const Dataset& training) {
   if (!config.model.has_classes()) return;
@@ -123,6 +113,15 @@ void find_classes(Config& config, const Dataset& training) {
 }
 
 }  // namespace
+
+void find_in_data(Config& config, const DatasetUse& use) {
+  DataConfig& data = config.data;
+  const auto find = reader_of(data.kind).find;
+  if (find == nullptr || data.found != FoundInData()) return;
+  FoundInData found;
+  find({.data = data, .source = data.train, .classes = config.model.classes, .use = use}, found);
+  data.found = std::move(found);
+}
 
 void RunData::open_training(const Config& config, const DatasetUse& use) {
   training = open_dataset(config.data, config.data.train, config.model.classes,

@@ -39,6 +39,10 @@ void check_targets(const Dataset& data, const std::string& key, const mpi::Commu
 /// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
 Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
 
+/// Finds what must be known of the training data before data are opened (columns, categories, fills of
+/// missing numbers), where no checkpoint has kept it. @throws UserError as opening does
+void find_in_data(Config& config, const DatasetUse& use);
+
 /// Options of a loader for `device`, which must outlive it: batches in memory from which copies are fast, and
 /// as bytes where the device scales them.
 LoaderOptions loading_for(Device& device, LoaderOptions options);

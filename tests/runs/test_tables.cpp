@@ -100,5 +100,21 @@ TEST_F(RunsOnTables, BeginWithTheDeckOfInspect) {
       << checked.output;
 }
 
+TEST_F(RunsOnTables, AreComparedAgainWhereMissingNumbersAreFilled) {
+  test::write_file(folder.path("train.csv"), "x,city,kind\n1,Bonn,a\n,Ulm,b\n3,Bonn,a\n5,Ulm,b\n");
+  test::write_file(folder.path("held.csv"), "x,city,kind\n,Bonn,a\n7,Ulm,b\n");
+  test::write_file(folder.path("plan.toml"),
+                   "deck = \"deck.toml\"\nseeds = 1\noutput = \"" + folder.path("plan") +
+                       "\"\nset = [\"data.ignored_columns=[]\", \"data.fill_missing=mean\", "
+                       "\"data.validation.path=" +
+                       folder.path("held.csv") +
+                       "\", \"train.global_batch_size=2\"]\n[[run]]\nname = \"a\"\n"
+                       "[[run]]\nname = \"b\"\nset = [\"schedule.learning_rate=0.01\"]\n");
+  for (int time = 0; time < 2; ++time) {
+    const Result compared = test::flotilla(1, {"compare", folder.path("plan.toml"), "--quiet"});
+    EXPECT_EQ(compared.exit_code, 0) << compared.errors;
+  }
+}
+
 }  // namespace
 }  // namespace flotilla
