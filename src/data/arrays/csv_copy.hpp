@@ -33,7 +33,7 @@ struct CsvWords {
   std::size_t number_of(std::string_view text, const std::function<std::string()>& place);
 };
 
-/// What is known of all rows of a copy besides their values.
+/// Facts about all rows of a copy: their number, the texts, and the sums of numbers.
 struct CsvTable {
   std::int64_t rows = 0;
   std::vector<CsvWords> words{};       ///< Of each column

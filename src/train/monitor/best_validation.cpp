@@ -24,7 +24,7 @@ const Metric& compared_metric_of(const Config& config) {
   return compared_metric(config.model.loss == ModelLoss::binary ? MetricOf::labels : MetricOf::numbers);
 }
 
-/// Of the names of a checkpoint's numbers: "best.", "best.2.", …
+/// The beginning of the names of a checkpoint's numbers: "best.", "best.2.", …
 std::string prefix_of(std::size_t place) {
   return place == 0 ? "best." : fmt::format("best.{}.", place + 1);
 }
