@@ -59,6 +59,20 @@ count() {
   value=$(sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" 2>/dev/null | head -n 1)
   echo "${value:-0}"
 }
+# What each failed test printed last, once more at the end, where a reader looks first. GoogleTest's lines about what passed
+# are left out.
+if ((code != 0)); then
+  awk '
+    /^[0-9]+\/[0-9]+ Testing: / { name = $3 }
+    /^Output:$/ { count = 0; printing = 1; next }
+    /^<end of output>$/ { printing = 0 }
+    /^Test Failed/ {
+      print "failed: " name
+      for (i = count > 30 ? count - 30 : 0; i < count; ++i) print "  " substr(lines[i], 1, 300)
+    }
+    printing && !/^\[ +(RUN|OK) / && !/^-----/ && !/^\[[-=]+\]/ && !/^$/ { lines[count++] = $0 }' \
+    "$build/Testing/Temporary/LastTest.log" || true
+fi
 failed=$(count failures)
 skipped=$(($(count skipped) + $(count disabled)))
 passed=$(($(count tests) - failed - skipped))

@@ -155,10 +155,11 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event) {
-  std::ifstream file(run_folder + "/metrics.jsonl");
+  const std::string text = read_file(run_folder + "/metrics.jsonl");
+  std::istringstream whole_lines(text.substr(0, text.rfind('\n') + 1));
   std::vector<nlohmann::json> found;
   std::string line;
-  while (std::getline(file, line)) {
+  while (std::getline(whole_lines, line)) {
     nlohmann::json json = nlohmann::json::parse(line);
     if (json.at("event") == event) found.push_back(std::move(json));
   }

@@ -55,6 +55,8 @@ Result run(const std::vector<std::string>& command);
 std::string source_path(const std::string& relative);  ///< In the source tree.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
+/// The last line of a run that still trains may be read half-written, where it crosses a page of the file: it
+/// is left out then.
 std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::string& event);
 /// @throws std::runtime_error if the run has none, because it failed
 nlohmann::json first_metrics(const std::string& run_folder, const std::string& event);
