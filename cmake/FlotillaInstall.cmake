@@ -9,7 +9,7 @@ set(headers "${CMAKE_INSTALL_INCLUDEDIR}/flotilla")
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/Flotilla")
 set(modules "${CMAKE_INSTALL_DATADIR}/modulefiles/flotilla")
 
-# Libraries are looked for beside the executable, then where they were when it was linked.
+# Libraries are looked for relative to the executable, then where they were when it was linked.
 file(RELATIVE_PATH to_libraries "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(flotilla PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}" INSTALL_RPATH_USE_LINK_PATH TRUE)
 install(TARGETS flotilla RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154,SC2317
-# What the job scripts share; it lies beside flotilla, where `. flotilla_job.sh` finds it on PATH. A script sets most_relaunches
-# (and most_runs under Slurm), defines launch, which starts the training once, and calls run_job:
+# What the job scripts share; it is installed next to flotilla, where `. flotilla_job.sh` finds it on PATH. A script sets
+# most_relaunches (and most_runs under Slurm), defines launch, which starts the training once, and calls run_job:
 #
 #   exit code 0, 2, 4, 65   the job ends with it
 #   exit code 75            saved, there is more to do: the job goes back into the queue

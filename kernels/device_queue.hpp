@@ -10,8 +10,8 @@
 
 namespace flotilla {
 
-/// Copies between a device and the host beside computing, for one other thread (a communication lane). A copy
-/// returns when it is complete.
+/// Copies between a device and the host in parallel with computation, for one other thread (a communication
+/// lane). A copy returns when it is complete.
 class CopyLane {
  public:
   using Mark = std::size_t;
@@ -28,8 +28,8 @@ class CopyLane {
   virtual void upload(std::span<const float> host, DeviceSpan<float> to) = 0;
 };
 
-/// The stream that a device's work is queued on, for libraries that use streams beside it (NCCL). `handle` is
-/// a cudaStream_t; ordinal −1: the device has no queue. `submit` as DeviceQueue::submit; may be empty.
+/// The stream that a device's work is queued on, for libraries that use streams next to it (NCCL). `handle`
+/// is a cudaStream_t; ordinal −1: the device has no queue. `submit` as DeviceQueue::submit; may be empty.
 struct NativeStream {
   void* handle = nullptr;
   int ordinal = -1;

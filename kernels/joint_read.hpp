@@ -17,7 +17,7 @@ class JointRead {
   JointRead(Device& device, std::size_t floats);
 
   /// @param tensors in plain layout
-  /// @returns their values, one behind the other, after those of `array`; valid until the next call
+  /// @returns their values, one after the other, after those of `array`; valid until the next call
   std::span<const float> read(DeviceSpan<const float> array, std::initializer_list<const Tensor*> tensors);
 
  private:

@@ -16,7 +16,7 @@ struct RowRule {
   float weight_decay = 0.0F;
   std::size_t slots() const {
     return rule_state_names(update).size();
-  }  ///< Arrays of state beside the parameters
+  }  ///< Arrays of state in addition to the parameters
 };
 
 /// One update of rows anywhere in host memory, each followed by its optimizer state.

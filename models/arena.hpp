@@ -31,7 +31,7 @@ class ArenaLayout {
 
   /// Appends a slice and returns its index. `stored_size` 0: shape.size().
   std::size_t add(std::string name, const Shape& shape, ParameterKind kind, std::int64_t stored_size = 0);
-  /// Appends a slice of plain values that begins at `offset`, behind all others; not aligned.
+  /// Appends a slice of plain values that begins at `offset`, after all others; not aligned.
   void add_at(std::int64_t offset, std::string name, const Shape& shape, ParameterKind kind);
   void grow_to(std::int64_t size);  ///< Floats in all, at least size().
   const std::vector<Slice>& slices() const { return slices_; }
@@ -91,7 +91,7 @@ class TensorSet {
   /// arenas must have equal ones.
   std::uint64_t order() const;
   /// Whether a slice is stored in the plain order of files; where not, to_plain() converts it, in host
-  /// memory. Safe beside a running step.
+  /// memory. Safe while a step is running.
   bool is_plain(std::size_t slice) const { return !tensors_[slice].to_plain; }
   void to_plain(std::size_t slice, std::span<const float> stored, std::span<float> plain) const {
     tensors_[slice].to_plain(stored, plain);

@@ -29,7 +29,7 @@ struct LayerArguments {
 
   // For lists that a program makes:
   std::optional<Initializer> initializer{};  ///< conv, linear; empty: LayerUse::initializer
-  /// residual: the last layer of its body, a batch norm, adds the shortcut and applies the ReLU behind the
+  /// residual: the last layer of its body, a batch norm, adds the shortcut and applies the ReLU after the
   /// sum.
   bool fused = false;
   bool recompute = false;                ///< residual, part: only its output is kept for backward
@@ -54,7 +54,7 @@ struct PlannedLayer : ListedLayer {
   std::int64_t multiplications = 0;  ///< In a forward pass of one sample: convolutions and linear layers
 };
 
-/// Reads the words behind a layer's name. @throws UserError saying what is wrong and how the layer is written
+/// Reads the words after a layer's name. @throws UserError saying what is wrong and how the layer is written
 class ArgumentReader {
  public:
   ArgumentReader(std::span<const std::string_view> words, std::string_view usage)
@@ -74,7 +74,7 @@ class ArgumentReader {
   std::string_view usage_;
 };
 
-/// The shape of a sample behind the layers planned so far.
+/// The shape of a sample after the layers planned so far.
 struct LayerSite {
   Shape shape;             ///< (C,H,W) or (values)
   bool first = true;       ///< No layer stands in front
@@ -83,7 +83,7 @@ struct LayerSite {
 
   bool is_image() const { return shape.rank() == 3; }
   Shape batch() const;  ///< The image as a batch of one. @throws UserError where there are rows
-  /// @throws UserError between flatten and the linear layer behind it
+  /// @throws UserError between flatten and the linear layer after it
   void needs_plain_rows() const;
   /// @throws UserError where the window of `layer` is larger than the padded image
   void needs_room(const LayerArguments& layer) const;
@@ -97,9 +97,9 @@ struct LayerKind {
   std::string_view usage;     ///< "dropout SHARE"
   bool takes_batch = false;   ///< May be the first layer of a network for images
   bool gives_logits = false;  ///< May be the last layer
-  /// Reads what is behind the word. Null: nothing may be there
+  /// Reads the arguments after the word. Null: the layer takes none
   void (*read)(ArgumentReader& reader, LayerArguments& layer) = nullptr;
-  /// Sets the shape behind the layer, and layer.parameters. Null: the shape stays, there are no parameters.
+  /// Sets the shape after the layer, and layer.parameters. Null: the shape stays, there are no parameters.
   /// @throws UserError why the layer cannot stand here
   void (*plan)(LayerSite& site, PlannedLayer& layer) = nullptr;
   /// Null result: nothing is computed.
@@ -109,7 +109,7 @@ struct LayerKind {
   Activation activation = Activation::identity;  ///< An activation by itself
 };
 
-/// `shortcut_kind` begins the layers of a residual's shortcut, behind those of its body; `part_kind` begins
+/// `shortcut_kind` begins the layers of a residual's shortcut, after those of its body; `part_kind` begins
 /// layers up to "end" that are one layer of the network. Decks cannot write either.
 extern const LayerKind conv_kind, max_pool_kind, average_pool_kind, global_average_pool_kind, batch_norm_kind,
     layer_norm_kind, dropout_kind, flatten_kind, linear_kind, residual_kind, end_kind, shortcut_kind,
@@ -123,7 +123,7 @@ std::span<const LayerKind* const> layer_kinds();
 std::vector<std::string_view> words_in(std::string_view text);
 
 /// The layer of this kind that a text describes ("conv 32 3 padding 1").
-/// @throws UserError what is wrong behind the first word, and how such a layer is written
+/// @throws UserError what is wrong after the first word, and how such a layer is written
 ListedLayer read_layer(const LayerKind& kind, const std::string& text);
 
 }  // namespace flotilla

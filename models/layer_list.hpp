@@ -28,7 +28,7 @@ Shape layer_input(const Shape& sample);
 
 /// The layers with names and shapes for samples of this shape. A projection of a residual becomes the layers
 /// of its shortcut.
-/// @throws UserError naming the layer that does not fit what comes before or behind it, and its place
+/// @throws UserError naming the layer that does not fit what comes before or after it, and its place
 std::vector<PlannedLayer> plan_layers(const LayerList& list, const Shape& sample);
 
 /// Options for making a network from a plan.
@@ -79,7 +79,7 @@ class LayerBuilder {
   void build();
 
   // For LayerKind::make.
-  PlanReader& plan() { return plan_; }  ///< At the layer behind the one that is made
+  PlanReader& plan() { return plan_; }  ///< At the layer after the one that is made
   const LayerUse& use() const { return use_; }
   Building building(const PlannedLayer& layer) const;
   const Initializer& initializer(const PlannedLayer& layer) const;

@@ -10,7 +10,7 @@ namespace flotilla {
 
 namespace {
 
-/// Images (N,C,H,W) as rows (N, C·H·W), whose values stay where they lie: the linear layer behind it takes
+/// Images (N,C,H,W) as rows (N, C·H·W), whose values stay where they lie: the linear layer after it takes
 /// them in that order, order().
 class FlattenLayer : public Layer {
  public:

@@ -67,8 +67,8 @@ struct PartOfList {
   std::size_t index = 0;  ///< Number of parts in front
 };
 
-/// For inference everything is done in place: a convolution and the batch norm behind it share a slot,
-/// outputs of parts alternate between two.
+/// For inference everything is done in place: a convolution and the batch norm after it share a slot, outputs
+/// of parts alternate between two.
 void share_for_inference(const PartOfList& part) {
   const std::size_t output_slot = (part.index + 1) % 2;
   constexpr std::size_t inner_slots = 2;    // one for each inner convolution of a block

@@ -19,7 +19,7 @@ enum class OnnxElement { float32, uint8 };
 struct OnnxValue {
   std::string name;
   OnnxElement element = OnnxElement::float32;
-  Shape sample{};  ///< The axes behind the batch
+  Shape sample{};  ///< The axes after the batch axis
 };
 
 /// Constant float32 values, row-major.
@@ -79,7 +79,7 @@ class GraphBuilder {
   std::string parameter(const std::string& name);
   std::string statistic(const std::string& name);
   /// The inputs of a convolution or linear layer: x, weight and bias.
-  /// @param norm the batch norm behind it, which is folded into them; empty: none
+  /// @param norm the batch norm after it, which is folded into them; empty: none
   std::vector<std::string> weighted(const std::string& x, const std::string& name, bool bias,
                                     const std::string& norm);
 

@@ -4,8 +4,8 @@
 #
 #   scripts/check_gpu.sh [--build FOLDER] [--rehearse] [--only REGEX] [--limit SECONDS] a|b|c FOLDER
 #
-#   a            is it right: device tests, losses beside the CPU's; kernels of a step of ResNet-50
-#   b            how fast: steps beside PyTorch's, layer by layer; input
+#   a            is it right: device tests, losses compared with the CPU's; kernels of a step of ResNet-50
+#   b            how fast: steps compared with PyTorch's, layer by layer; input
 #   c            faults and tools: sanitizer, NCCL, shared GPU, memory, kill, checkpoints, cuBLASLt, cuDNN's plans
 #   --build      a build with CUDA and tests (default: the bundle that holds this script, else build/cuda)
 #   --rehearse   on the fake GPU of a build with tests (default: build/test): figures mean nothing there and are "skipped"

@@ -23,7 +23,7 @@ run_under() {
   if $rehearse; then return; fi
   command -v "$1" >/dev/null || skip "$1 in PATH"
   under=("$@")
-  # The program starts itself anew to set OpenMP's wait policy unless it has one, which not every tool follows.
+  # The program restarts itself to set OpenMP's wait policy unless it has one, which not every tool follows.
   export OMP_WAIT_POLICY=passive
 }
 
@@ -119,8 +119,9 @@ profiled_step() {
 }
 
 # How far the losses of eight steps may be from the CPU's, relatively: 1e-4 in float32, whose sums have another order (fake GPU:
-# 2e-6 at most); in half precision, beside a CPU that computes in float32, what rounding to 8 and 11 bits adds up to, 3e-2 and 1e-2
-# (fake GPU: 9e-3 and 7e-4). The learning rate of ResNet-18 is small, because training amplifies differences from step to step.
+# 2e-6 at most); in half precision, compared with a CPU that computes in float32, what rounding to 8 and 11 bits adds up to, 3e-2
+# and 1e-2 (fake GPU: 9e-3 and 7e-4). The learning rate of ResNet-18 is small, because training amplifies differences from step to
+# step.
 part_a() {
   local test model graphs
   line version 60 launch 1 --version
@@ -164,7 +165,7 @@ torch_small() {
   python3 "$here/scripts/compare_torch_mlp.py" --device cuda "$@"
 }
 
-# torch_layers <precision>: beside the operations that bench_step has measured
+# torch_layers <precision>: compares PyTorch's layers with the operations that bench_step has measured
 torch_layers() {
   needs_torch
   python3 "$here/scripts/compare_torch_speed.py" layers --device cuda --precision "$1" --operations "$output/resnet50-$1.json"

@@ -123,7 +123,7 @@ def make_images(folder, name, sizes, classes, generator):
         picture(width, height, generator).save(f"{folder}/{name}/{i:04d}.png")
         label = int(torch.randint(classes, (1,), generator=generator))
         lines.append(f"{i:04d}.png {label}\n")
-    with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:  # beside the folder of its name
+    with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:  # next to the folder of the same name
         file.writelines(lines)
 
 

@@ -92,7 +92,7 @@ for target in "${targets[@]}"; do
   printf '%s\n' "${all[@]}" | grep -qx -- "$target" || fail 2 "fuzz: there is no target '$target' (see --list)"
 done
 
-# value <name> <log>: the last number behind "name: "
+# value <name> <log>: the last number after "name: "
 value() {
   grep -o "$1: *[0-9]*" "$2" | tail -n 1 | grep -o '[0-9]*$' || echo 0
 }

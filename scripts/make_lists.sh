@@ -16,7 +16,7 @@
 # In a table images are named as they lie in FOLDER, labels are numbers or names, and become 0, 1, 2 … in their order;
 # a third column "train" or "val" decides instead of --validation. The same files, options and seed give the same lists,
 # and few images change sides when some are added. Paths are relative to the list; absolute if the list lies elsewhere
-# or beside a folder train/ or val/, where Flotilla would look. JPEG and PNG by their ending (.jpg .jpeg .png, any case).
+# or next to a folder train/ or val/, where Flotilla would look. JPEG and PNG by their ending (.jpg .jpeg .png, any case).
 # Exit codes: 0 done; 2 a mistake, named with its line; nothing is written then.
 set -euo pipefail
 here=$(dirname "$0")

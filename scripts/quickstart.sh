@@ -5,7 +5,7 @@
 #
 #   scripts/quickstart.sh [--no-setup]
 #
-# Can be run again; the run's folder, runs/quickstart, is then laid anew.
+# Can be run again; the run's folder, runs/quickstart, is then recreated.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh

@@ -5,7 +5,7 @@
 #   scripts/setup.sh            what building, running and testing need
 #   scripts/setup.sh --tools    and what only some checks need (Kokkos, formatter, naming check, h5dump, h5py, shellcheck, Slurm); a
 #                               tool that the distribution lacks is left out, and its check skips itself
-#   scripts/setup.sh --mpi mpich   MPICH instead of Open MPI; both may be installed beside each other
+#   scripts/setup.sh --mpi mpich   MPICH instead of Open MPI; both may be installed side by side
 #
 # Run it as root or as a user with sudo, as often as you like. Exit codes: 0 everything is there; 2 something can't be had.
 set -euo pipefail

@@ -36,7 +36,7 @@ int say_error(const std::string& text, int exit_code) {
 }
 
 /// Refuses a command for one process of which a launcher started several: they would all write one file, and
-/// a process of another command beside them would wait for them in MPI for ever.
+/// a process that runs another command next to them would wait for them in MPI for ever.
 void check_alone(const flotilla::Subcommand& command, const flotilla::LaunchedProcess& process) {
   if (!command.runs_alone || command.once_a_host) return;
   // Only process 0 reports: the launcher ends the others when it has ended.

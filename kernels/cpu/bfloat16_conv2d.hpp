@@ -50,7 +50,7 @@ class CpuBfloat16Conv2d final : public Conv2d {
   Operation forward_;
   Operation backward_data_;
   Operation backward_weights_;
-  Operation add_weights_;  // of the parts behind the first
+  Operation add_weights_;  // adds the weight gradients of later parts to those of the first
   std::int64_t data_parts_ = 1;
   std::int64_t weight_parts_ = 1;
 };

@@ -39,7 +39,8 @@ auto if_implemented(const Make& make) -> std::optional<decltype(make())> {
   }
 }
 
-/// None unless the channels fill their blocks: of 3 channels oneDNN 2.6 adds up what it finds beside them.
+/// None unless the channels fill whole blocks: with 3 channels oneDNN 2.6 also adds up what lies in the
+/// padding after them.
 std::optional<Way> winograd_way(const dnnl::engine& engine, const Conv2dSpec& spec,
                                 descriptors::Convolution of) {
   constexpr std::int64_t block = 16;

@@ -25,7 +25,8 @@ inline bool continues(const FlatRange& range, const FlatRange& next) {
          next.weight_decay == range.weight_decay && next.rate_factor == range.rate_factor;
 }
 
-/// Merges ranges[index], ranges[index + 1], … as far as they continue each other; leaves `index` behind them.
+/// Merges ranges[index], ranges[index + 1], … while each continues the one before; advances `index` past
+/// them.
 inline FlatRange merged(std::span<const FlatRange> ranges, std::size_t& index) {
   FlatRange range = ranges[index++];
   while (index < ranges.size() && continues(range, ranges[index])) {

@@ -17,7 +17,7 @@ namespace flotilla {
 
 enum class Decay {
   coupled,    ///< g ← g + λ p before the rule (L2 regularisation)
-  decoupled,  ///< p ← p − lr λ p beside the rule (AdamW, Loshchilov & Hutter 2019)
+  decoupled,  ///< p ← p − lr λ p in addition to the rule (AdamW, Loshchilov & Hutter 2019)
 };
 
 namespace rules {

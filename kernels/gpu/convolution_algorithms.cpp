@@ -95,7 +95,7 @@ ChosenAlgorithm<Algorithm> first_usable(const CudaScope& scope, const Conv2dSpec
 /// Random numbers in [−1, 1): with zeros a GPU draws less power, and is faster by more for some algorithms
 /// than for others.
 void fill_with_random_values(CudaScope& scope, Storage& storage) {
-  constexpr std::size_t words = 1U << 14U;  // uploaded, then copied behind itself
+  constexpr std::size_t words = 1U << 14U;  // uploaded, then copied repeatedly to fill the rest
   std::vector<float> random(is_half(scope.precision()) ? 2 * words : words);
   Random(0, random_data).fill(random);
   for (float& value : random) value = 2.0F * value - 1.0F;

@@ -62,8 +62,8 @@ enum class SumsIn { gpus, one_host, any_host };  ///< The memory in which an alg
 enum class Groups { none, of_any_size, of_equal_size };
 enum class KeepsTree { always, in_subtrees, never };  ///< Whether it can add in SumOrder::tree
 
-/// An all-reduce that strategy.all_reduce names: all that is known of it. A new one is a class behind
-/// Collectives with its function `make`, which is declared and listed here.
+/// An all-reduce that strategy.all_reduce names: all that is known of it. To add one, derive a class from
+/// Collectives and write its function `make`, which is declared and listed here.
 struct AllReduceKind {
   std::string_view word;
   std::string_view help;  ///< Explanation of how it adds

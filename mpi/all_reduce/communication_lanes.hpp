@@ -13,9 +13,9 @@
 
 namespace flotilla::mpi {
 
-/// A thread that communicates beside the computation: it performs calls, such as all-reduces, one after
-/// another in the order in which they were started (non-blocking MPI calls do not progress by themselves:
-/// docs/appendix/performance.md). No allocation and no lock per call.
+/// A thread that communicates in parallel with the computation: it performs calls, such as all-reduces, one
+/// after another in the order in which they were started (non-blocking MPI calls do not progress by
+/// themselves: docs/appendix/performance.md). No allocation and no lock per call.
 class CommunicationThread {
  public:
   using Work = std::function<void(DeviceSpan<float> data, const CallSite& at)>;

@@ -17,7 +17,7 @@ std::string_view word_of(Role role);  ///< "worker", "server"
 /// The ways to assign roles to ranks.
 enum class RoleKind {
   collective,   ///< All ranks are workers.
-  symmetric,    ///< Even ranks are servers, odd ranks workers: one server beside each worker.
+  symmetric,    ///< Even ranks are servers, odd ranks workers: one server next to each worker.
   ratio,        ///< `servers` ranks, spread over the hosts, the first of each; the others are workers.
   user_defined  ///< As listed.
 };

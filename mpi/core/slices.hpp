@@ -58,9 +58,9 @@ class EvenSlices {
 inline constexpr std::size_t largest_piece = std::size_t{1} << 30;
 
 /// Floats that make_mpi_all_reduce() gives to one MPI_Allreduce: 16 MiB. Open MPI's algorithms take a scratch
-/// buffer of the size of the data in every call, and glibc maps blocks above 32 MiB anew, page by page: 100
-/// MB between two ranks of a host took 35 ms in pieces of 8 MiB (17 at best) instead of 45 (43). Smaller
-/// pieces lose on a busy machine, where each of them waits for the scheduler.
+/// buffer of the size of the data in every call, and glibc maps blocks above 32 MiB afresh each time, page by
+/// page: 100 MB between two ranks of a host took 35 ms in pieces of 8 MiB (17 at best) instead of 45 (43).
+/// Smaller pieces lose on a busy machine, where each of them waits for the scheduler.
 inline constexpr std::size_t mpi_all_reduce_piece = (std::size_t{16} << 20) / sizeof(float);
 
 /// Calls f(offset, count) for consecutive pieces of at most `limit` of `total`; not at all if total is 0.

@@ -58,8 +58,8 @@ struct PushPullRequest {
   }
 };
 
-/// Bytes that are sent beside the values of one server. Both spans must stay valid until the exchange is
-/// complete.
+/// Bytes that are sent in addition to the values of one server. Both spans must stay valid until the exchange
+/// is complete.
 struct Payload {
   std::span<const std::byte> out{};
   std::span<std::byte> back{};

@@ -90,7 +90,7 @@ std::string parts_folder(const std::string& checkpoint) {
   return fs::path(checkpoint).replace_extension(".parts").string();
 }
 
-/// The file that a link leads to: a checkpoint's parts lie beside it, not beside the link.
+/// The file that a link leads to: a checkpoint's parts lie next to it, not next to the link.
 std::string behind_link(const std::string& path) {
   std::error_code error;
   if (!fs::is_symlink(path, error)) return path;

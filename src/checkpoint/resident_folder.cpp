@@ -44,7 +44,7 @@ std::map<std::int64_t, std::string> run_checkpoints(const std::string& run) {
   return is_there(folder) ? checkpoints_in(folder) : std::map<std::int64_t, std::string>();
 }
 
-/// The path of the run, in a file beside the checkpoints.
+/// The path of the run, in a file next to the checkpoints.
 constexpr const char* run_name = "/run";
 
 /// A checkpoint or a part of one under another name, verified.

@@ -27,7 +27,7 @@ nlohmann::json json_of(const std::map<std::string, double>& numbers);
 std::map<std::string, double> numbers_of(const nlohmann::json& json);
 
 /// The value of "data.class_names" in CheckpointState::choices: the names as a JSON array; empty for none,
-/// and for more than an attribute of HDF5 holds beside the other choices.
+/// and for more than an attribute of HDF5 can hold together with the other choices.
 std::string text_of_class_names(const std::vector<std::string>& names);
 
 /// The names of the classes of a checkpoint; empty: it holds none.

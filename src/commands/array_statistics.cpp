@@ -60,7 +60,7 @@ Moments moments_of(std::span<const double> values, const Grouping& grouping, std
 }
 
 /// Rows of a read: whole chunks, since the cache may be too small to keep them between two reads. Where those
-/// take more than most_read_bytes, chunks are decoded anew for each read of some of their rows.
+/// take more than most_read_bytes, chunks are decoded again for each read of some of their rows.
 std::int64_t rows_of_read(const Array& array) {
   const ArrayForm& form = array.form();
   const std::int64_t most = std::max<std::int64_t>(1, most_read_bytes / form.row_bytes());

@@ -15,7 +15,7 @@ struct MakeDataArguments {
   std::string truth{};  ///< File for the true probabilities, a line each; empty: none
 };
 
-/// The file of the validation rows beside that at `path`: "clicks.valid.tsv" of "clicks.tsv".
+/// The file of the validation rows, next to the one at `path`: "clicks.valid.tsv" of "clicks.tsv".
 std::string validation_name(const std::string& path);
 
 /// `flotilla make-data criteo`: writes synthetic click logs (SyntheticClicks) and returns, for each file, a

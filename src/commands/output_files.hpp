@@ -11,7 +11,7 @@
 namespace flotilla {
 
 /// @throws UserError where the name of an output file has an ending that is none of `endings` and promises
-/// another format. @param what with its article: "an HDF5 file"  @param more text behind the sentence
+/// another format. @param what with its article: "an HDF5 file"  @param text appended to the sentence
 void check_ending(const std::string& output, std::initializer_list<std::string_view> endings,
                   std::string_view what, std::string_view more = {});
 

@@ -57,7 +57,7 @@ std::string column_name(const PredictionLayout& layout, std::size_t column) {
   return layout.told == Told::classes ? csv_field(class_text(layout, column)) : cat("output_", column);
 }
 
-/// The columns as texts, each behind a comma.
+/// The columns as text, a comma before each.
 std::string columns_of(const PredictionLayout& layout, std::span<const float> outputs) {
   std::string text;
   if (layout.told == Told::classes) {

@@ -48,7 +48,7 @@ std::string prediction_header(const PredictionLayout& layout);
 std::string prediction_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
                             std::span<const float> outputs);
 
-/// The line of a sample that cannot be read: in CSV empty fields behind its name, in JSON `why` as "error".
+/// The line of a sample that cannot be read: in CSV empty fields after its name, in JSON `why` as "error".
 std::string unread_line(const PredictionLayout& layout, std::int64_t sample, const std::string& name,
                         const std::string& why);
 

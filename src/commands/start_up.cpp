@@ -72,7 +72,7 @@ std::string describe(const mpi::NetworkReport& network) {
 
 std::vector<std::string> warnings_of_binding(const Config& config, const StartUp& start,
                                              const std::vector<mpi::Place>& workers) {
-  // Servers mostly wait: beside workers they do not count.
+  // Servers mostly wait: on hosts with workers they are not counted.
   std::map<int, int> servers;
   for (const mpi::Place& place : start.places) ++servers[place.host_index];
   for (const mpi::Place& place : workers) --servers[place.host_index];

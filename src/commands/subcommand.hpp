@@ -24,7 +24,7 @@ class Positionals {
  public:
   /// Adds a positional to the command while its options are described. @param name as help shows it
   void add_file(CLI::App& command, const char* name, const char* help, bool required = true);
-  /// Adds OVERRIDES, all that stands behind the files. @param help what else may stand there
+  /// Adds OVERRIDES, all arguments after the files. @param help what else may be given there
   void add_overrides(CLI::App& command, const std::string& help = {});
 
   /// Tells files from overrides, once the command line is parsed. @param hint "see flotilla train --help"

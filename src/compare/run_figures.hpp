@@ -12,8 +12,9 @@ namespace flotilla {
 
 /// Figures of a whole run, resumes included, read from its metrics.jsonl.
 struct RunFigures {
-  std::string end{};     ///< Reason of the last line "end" behind all steps; empty: none, the run is to go on
-  std::string device{};  ///< Device that computed
+  std::string
+      end{};  ///< Reason in the last line "end" after all steps; empty: there is none, the run has not ended
+  std::string device{};   ///< Device that computed
   DataIdentities data{};  ///< At the last start; without those that an earlier version did not write
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;

@@ -14,7 +14,7 @@
 namespace flotilla {
 
 /// The words of an enum as decks, messages and resolved decks have them, in the order of its enumerators. An
-/// enum whose values are words of a deck specialises it beside its definition:
+/// enum whose values are words of a deck specialises it next to its definition:
 ///
 ///     template <>
 ///     inline constexpr auto words_of<LastBatch> = deck_words("wrap", "drop");

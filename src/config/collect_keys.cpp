@@ -289,7 +289,7 @@ std::variant<Value, WrongType> read_value(const Node& node, const Value& like) {
 }
 
 std::optional<Value> value_from_text(std::string_view text, const Value& like) {
-  const bool is_array = like.index() >= 4;  // behind the scalars
+  const bool is_array = like.index() >= 4;  // arrays follow the scalars in Value
   const bool strings =
       std::holds_alternative<std::string>(like) || std::holds_alternative<std::vector<std::string>>(like);
   const std::optional<Node> node = is_array ? parse_array(text, strings) : parse_word(text, strings);

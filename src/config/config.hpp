@@ -234,7 +234,7 @@ struct ReductionConfig {
 /// strategy.kind = "all-reduce".
 struct AllReduceConfig {
   std::int64_t communicators = 1;
-  bool overlap = true;  ///< All-reduce beside backward
+  bool overlap = true;  ///< All-reduce in parallel with backward
 
   StrategyKind kind() const { return StrategyKind::all_reduce; }
   std::string state_kind() const { return ""; }
@@ -401,7 +401,7 @@ struct Config {
   const ServerConfig* server() const { return std::get_if<ServerConfig>(&strategy); }
 };
 
-/// Threads that communicate beside backward, at most.
+/// Maximum number of threads that communicate in parallel with backward.
 inline std::int64_t communicators(const Config& config) {
   return config.all_reduce() == nullptr ? 1 : config.all_reduce()->communicators;
 }

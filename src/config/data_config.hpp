@@ -244,8 +244,8 @@ struct DataConfig {
   double mean = 0.5;                ///< idx, and arrays of bytes: (pixel / 255 − mean) / std
   double std = 0.5;
   bool pixel_scale_given = false;  ///< Not a key: whether one of the two stands in the deck
-  std::string class_names;         ///< File of the names of classes, one a line; empty: found beside the data
-  std::string stage_to;            ///< Folder of the host that data are copied to first; empty: none
+  std::string class_names;  ///< File of the names of classes, one a line; empty: looked for next to the data
+  std::string stage_to;     ///< Folder of the host that data are copied to first; empty: none
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;  ///< batches
   LastBatch last_batch = LastBatch::wrap;

@@ -41,7 +41,7 @@ std::string condition_text(const Condition& condition) {
   return text + ".";
 }
 
-/// "learning_rate = 0.001"; behind "# " where the key has no default.
+/// "learning_rate = 0.001"; after "# " where the key has no default.
 std::string assignment(const Key& key) {
   const bool has_default = key.presence == Necessity::has_default && key.default_text.empty();
   return has_default ? key.name() + " = " + toml_text(default_of(key)) : "# " + key.name() + " =";

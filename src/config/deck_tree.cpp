@@ -59,7 +59,7 @@ Node make_node(const toml::node& from, int level) {
   return node;
 }
 
-/// The index behind the string that begins at the quote text[begin]; the end of the text if it has none.
+/// The index after the string that begins at the quote text[begin]; the end of the text if it has none.
 std::size_t end_of_string(const std::string& text, std::size_t begin) {
   const char quote = text[begin];
   const std::string three(3, quote);

@@ -117,11 +117,11 @@ double score(const Entry& entry, const Words& asked) {
   if (whole == joined_words(entry.key->name())) sum += 40.0;
   if (whole == joined_words(entry.key->table())) sum += 10.0;
   if (std::ranges::count(entry.other_names, whole) > 0) sum += 50.0;
-  // A key that few decks have comes behind others that fit as well.
+  // A key that few decks have ranks below others that match as well.
   return entry.key->condition.selector.empty() ? sum : 0.95 * sum;
 }
 
-/// The text in lines of at most `page_width` letters, each behind four blanks.
+/// The text in lines of at most `page_width` letters, each indented by four spaces.
 std::string indented(const std::string& text) {
   std::string out;
   std::size_t column = page_width;

@@ -116,7 +116,7 @@ std::vector<Key> data_keys() {
                               "Shape of a sample, one to three sizes")
           .only_for(data_is("random"))
           .must_be_given(),
-      // written, it would be refused beside other arrays
+      // not written by default: arrays that are not uint8 refuse it
       key<&DataConfig::mean>(
           "data.mean", any_value(), on_request,
           "The network sees (pixel / 255 − mean) / std; for arrays, only those of uint8 take this key")

@@ -23,8 +23,9 @@ fs::path current_folder() {
   return folder;
 }
 
-/// Without "." and "..", and with links as they were written, but for a ".." behind a link to a folder: that
-/// means the folder above the link's target, as it does for every program that opens the path as it stands.
+/// Removes "." and ".." and leaves links as they were written, except for a ".." after a link to a folder:
+/// that means the folder above the link's target, as it does for every program that opens the path as it
+/// stands.
 std::string absolute_path(const fs::path& path, const fs::path& folder) {
   const fs::path whole = folder / path;
   std::string text = whole.lexically_normal().string();

@@ -49,8 +49,8 @@ class RuleChecks {
   Mistakes& mistakes;
 };
 
-// The rules over several keys, beside the keys' tables. A rule is skipped where a mistake about one of its
-// keys was found.
+// The rules over several keys, in addition to the keys' tables. A rule is skipped where a mistake about one
+// of its keys was found.
 void check_run_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
 void check_model_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);
 void check_data_rules(const Config& config, const DeckValues& given, Mistakes& mistakes);

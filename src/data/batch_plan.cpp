@@ -26,7 +26,7 @@ void ReadAhead::before_step(const Dataset& data, Position position, bool first) 
   }
   const std::int64_t windows = sampler_.order(at.epoch, sharding.samples).windows();
   const std::int64_t buffer = sharding.buffer;
-  // The reader is told of the windows behind those that begin in this step.
+  // For each window that begins in this step the reader is told of the window after it.
   std::int64_t window = (at.offset + buffer - 1) / buffer;
   if (first) {
     window = at.offset / buffer;

@@ -21,7 +21,7 @@ File open_data_file(const std::string& path);
 /// @throws UserError as GzipReader does and if the disk is full
 File inflated_samples(const File& compressed);
 
-/// Says on stderr, as gzip does, that so many bytes behind the data of a file are not read, if there are any.
+/// Warns on stderr, as gzip does, that this many bytes after a file's data are ignored, if there are any.
 void warn_of_trailing_bytes(const std::string& path, std::int64_t bytes);
 
 /// Opens the files of samples and lists of images that the deck names, to say of all that cannot be read,
@@ -77,7 +77,8 @@ FileKind kind_of_bytes(std::span<const std::byte> begin);
 FileKind kind_of_path(const std::string& path);
 
 std::string described(const FileKind& kind);  ///< "an IDX file of images compressed by gzip"
-std::string advice_on(const FileKind& kind);  ///< FileKind::advice, behind gunzip where it is needed first
+std::string advice_on(
+    const FileKind& kind);  ///< FileKind::advice, preceded by gunzip where that is needed first
 
 /// "is a bzip2 file, not a LIBSVM file; decompress it with bunzip2": to follow a path and a colon.
 /// @param wanted with its article

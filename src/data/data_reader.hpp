@@ -37,7 +37,7 @@ struct SourceFiles {
   std::set<std::string> files;
   std::set<std::string> may_be_missing;
   std::set<std::string> folders;
-  LeftOut left_out{};  ///< Files beside the data
+  LeftOut left_out{};  ///< Other files found next to the data
 };
 
 /// The samples that a network takes.
@@ -93,7 +93,7 @@ const DataReader& reader_of(DataKind kind);
 /// @throws UserError for a file that does not name as many classes
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes);
 
-/// The names in a file of this name beside the training data, one a line; empty: there is none.
+/// The names in a file of this name next to the training data, one a line; empty: there is none.
 /// @throws UserError as class_names()
 std::vector<std::string> names_beside(const DataConfig& data, const char* file, std::int64_t classes);
 

@@ -14,11 +14,11 @@ namespace flotilla {
 /// The mistakes of many files, told together: the first ten, and how many there are.
 class MistakeList {
  public:
-  /// Adds one. @param text a sentence with file and position; not kept behind the tenth
+  /// Adds one. @param text a sentence with file and position; kept for the first ten only
   void add(const std::string& text);
   /// Runs `part`; its UserError becomes a mistake.
   void attempt(const std::function<void()>& part);
-  /// Adds those of another list behind these.
+  /// Appends the mistakes of another list.
   void add(const MistakeList& more);
   bool empty() const { return count_ == 0; }
   /// Whether the text of another mistake would be kept: to find a position may cost time.

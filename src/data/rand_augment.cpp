@@ -39,7 +39,7 @@ struct Affine {
   double yx = 0.0, yy = 1.0, y_0 = 0.0;
 };
 
-/// Numbers with 16 bits behind the point, as PIL's: places then are the same on each processor.
+/// Fixed-point numbers with 16 fractional bits, as in PIL: positions are then the same on every processor.
 std::int64_t fixed_point(double value) {
   return static_cast<std::int64_t>(std::floor(value * 65536.0 + 0.5));
 }

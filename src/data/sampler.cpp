@@ -12,7 +12,7 @@ namespace flotilla {
 
 namespace {
 
-// Windows' permutations are streams of random_order beside the epochs', whose numbers lie below.
+// The windows' permutations use streams of random_order whose numbers lie above those of the epochs.
 constexpr int window_shift = 32;
 
 std::int64_t at(const Permutation& permutation, std::int64_t position) {
@@ -128,7 +128,7 @@ std::int64_t steps_of_shares(const Sharding& sharding) {
   return steps;
 }
 
-/// Steps that still fit into the epoch behind `offset`; with wrapping the last one may be incomplete.
+/// Steps that still fit into the epoch after `offset`; with wrapping the last one may be incomplete.
 std::int64_t steps_left(const Sharding& sharding, std::int64_t offset) {
   if (!sharding.shares.empty()) {
     // Positions of another number of workers need not be a whole number of steps.

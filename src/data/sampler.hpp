@@ -43,10 +43,10 @@ class ClassSamples {
 
 /// The order of an epoch's samples, a pure function of (seed, epoch, samples, spec), in constant memory.
 /// "shuffled": one permutation. "file": that of the data. "blocks": the blocks of `block` neighbours are
-/// permuted, a shorter last one stays behind them; then each window of `buffer` positions is permuted in
-/// itself. So a window's samples come from buffer ÷ block blocks, each of which can be read at once, and no
+/// permuted, a shorter last one stays after them; then the positions within each window of `buffer` are
+/// permuted. So a window's samples come from buffer ÷ block blocks, each of which can be read at once, and no
 /// other window needs them. With classes: position p takes a sample of the class p mod C of round p ÷ C, in
-/// each of which the C classes are permuted; the n samples of a class are taken in n rounds, permuted anew
+/// each of which the C classes are permuted; the n samples of a class are taken in n rounds, permuted again
 /// for the next n.
 class EpochOrder {
  public:

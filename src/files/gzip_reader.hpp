@@ -13,7 +13,7 @@
 namespace flotilla {
 
 /// Inflates a gzip file from its start to its end in constant memory; several members one after another
-/// count as one, and zeros between and behind them as nothing, as for gunzip.
+/// count as one, and zeros between and after them are skipped, as by gunzip.
 class GzipReader {
  public:
   /// Whether the file begins with gzip's magic number, whatever its name.
@@ -28,7 +28,7 @@ class GzipReader {
   /// The next inflated bytes; fewer only at the end, which is reached when the checksums were right.
   /// @throws UserError if the file is damaged or truncated.
   std::size_t read(std::span<std::byte> to);
-  /// At the end: bytes behind the gzip data that are neither zeros nor gzip data, which gzip warns of.
+  /// At the end: bytes after the gzip data that are neither zeros nor gzip data, which gzip warns of.
   std::int64_t trailing_bytes() const { return trailing_; }
   /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
   bool can_hold(std::int64_t bytes) const;

@@ -118,7 +118,7 @@ std::string library_version() {
 std::string last_error() {
   std::string text;
   if (H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text) < 0 || text.empty()) return "no reason given";
-  std::ranges::replace(text, '\n', ' ');  // behind the time of a failed write
+  std::ranges::replace(text, '\n', ' ');  // HDF5 puts a line feed after the time of a failed write
   return text;
 }
 

@@ -31,8 +31,8 @@ struct MetricChart {
   bool from_zero = false;
 };
 
-/// A figure of validations: all that is known of it beside how it is computed. A new one gets a row in
-/// metrics(), and its value where the sums of all ranks are made into figures (src/train/monitor,
+/// A figure of validations: everything about it except how it is computed. A new one gets a row in metrics(),
+/// and its value where the sums of all ranks are made into figures (src/train/monitor,
 /// src/train/evaluation.cpp). metrics.jsonl, console, best checkpoint, evaluate, compare, report and the
 /// table of docs/metrics.md follow.
 struct Metric {

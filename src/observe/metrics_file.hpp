@@ -9,7 +9,7 @@ namespace flotilla {
 /// metrics.jsonl: one write per line, so that a run that is killed leaves whole lines.
 class MetricsFile {
  public:
-  /// Starts the file anew. @throws UserError if it cannot be written.
+  /// Starts a new file. @throws UserError if it cannot be written.
   explicit MetricsFile(std::string path);
   /// Continues the file after a resume: lines about later steps (done before the run was resumed from an
   /// older checkpoint) and broken lines are dropped. @throws UserError.

@@ -20,7 +20,7 @@ using MlperfFacts =
 /// nothing, where it is started again.
 class MlperfLog {
  public:
-  /// @param resumed_step goes on in the file that is there, if any, after this step; 0: begins anew
+  /// @param resumed_step continues the existing file, if any, after this step; 0: starts a new file
   /// @param epochs done so far
   MlperfLog(std::string path, std::int64_t resumed_step, std::int64_t epochs);
 

@@ -55,7 +55,7 @@ std::string add_number_scaling(GraphBuilder& graph, const std::string& x, const 
   return graph.node("Add", {scaled, graph.constant("input_offset", shape, offsets)});
 }
 
-/// Adds the nodes behind the network's outputs `x`: probabilities, or numbers in units of the data.
+/// Adds the nodes after the network's outputs `x`: probabilities, or numbers in units of the data.
 /// @returns the name of the graph's output
 std::string add_end(GraphBuilder& graph, const std::string& x, const Config& config, bool probabilities) {
   const ModelConfig& model = config.model;

@@ -25,8 +25,8 @@ struct OnnxForm {
 };
 
 /// The inference pass of a deck's model with the weights of its checkpoint. Input `input`, (N, …) normalised;
-/// output `logits` (N, classes), of numbers `outputs` (N, outputs) in units of the data. Of a click model the
-/// part behind the embeddings: its input is (N, dense values + slots · embedding width). @throws UserError
+/// output `logits` (N, classes), of numbers `outputs` (N, outputs) in units of the data. For a click model,
+/// the part after the embeddings: its input is (N, dense values + slots · embedding width). @throws UserError
 /// for a model of a user's own, or weights of another model
 OnnxGraph make_onnx_graph(const Config& config, const Snapshot& weights, const OnnxForm& form);
 

@@ -22,7 +22,7 @@ namespace flotilla::report {
 
 namespace {
 
-/// The place behind a JSON string that begins at `at`; npos if it does not end.
+/// The position after the JSON string that begins at `at`; npos if it does not end.
 std::size_t end_of_string(std::string_view line, std::size_t at) {
   for (std::size_t i = at + 1; i < line.size(); ++i) {
     if (line[i] == '\\') {
@@ -34,7 +34,7 @@ std::size_t end_of_string(std::string_view line, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// The place behind an array or object that begins at `at`; npos if it does not end.
+/// The position after the array or object that begins at `at`; npos if it does not end.
 std::size_t end_of_nested(std::string_view line, std::size_t at) {
   int depth = 0;
   for (std::size_t i = at; i < line.size();) {
@@ -50,7 +50,7 @@ std::size_t end_of_nested(std::string_view line, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// The place behind the value that begins at `at`; npos if there is none.
+/// The position after the value that begins at `at`; npos if there is none.
 std::size_t end_of_value(std::string_view line, std::size_t at) {
   if (at >= line.size()) return std::string_view::npos;
   if (line[at] == '"') return end_of_string(line, at);
@@ -284,7 +284,7 @@ void append_row(std::string& text, const std::vector<MetricValue>& values,
                 const std::vector<std::string>& keys) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i > 0) text += ',';
-    // Mostly the place in the line is that in the header, behind "event".
+    // A value's position in the line mostly equals its column in the header, counted after "event".
     append_field(text, i + 1 < values.size() && values[i + 1].key == keys[i] ? values[i + 1].text
                                                                              : value_of(values, keys[i]));
   }

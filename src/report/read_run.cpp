@@ -41,7 +41,7 @@ std::string text_of(const nlohmann::json& line, const char* key) {
   return found != line.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// The series that are drawn as they are; the phases are summed up beside them.
+/// The series that are drawn as they are; the phases are summed up separately.
 constexpr std::array drawn_keys = {step_key("accuracy_top1"), step_key("auc"),      step_key("learning_rate"),
                                    step_key("samples_per_s"), step_key("step_s"),   step_key("memory_bytes"),
                                    step_key("period"),        step_key("staleness")};

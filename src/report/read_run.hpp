@@ -14,8 +14,8 @@
 
 namespace flotilla::report {
 
-/// Makes the record of a run from the lines of metrics.jsonl, in memory that their number does not change. Of
-/// an attempt that was resumed the file holds no steps behind the checkpoint (MetricsFile): steps ascend.
+/// Makes the record of a run from the lines of metrics.jsonl, in memory that their number does not change.
+/// For a run that was resumed the file holds no steps beyond the checkpoint (MetricsFile): steps ascend.
 class RunBuilder {
  public:
   void take(const MetricsLine& line);

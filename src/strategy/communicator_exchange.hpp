@@ -28,7 +28,7 @@ class CommunicatorExchange : public WorkerExchange {
   /// From now on the watchdog reports a hang in these calls as such. It must outlive them.
   void watch(mpi::Watchdog& watchdog) { watchdog_ = &watchdog; }
   /// Collective. From now on arrays are exchanged by NCCL, without the host. `lanes`: the all-reduces that
-  /// queue work of other NCCL communicators meanwhile; each exchange comes behind what they have queued,
+  /// queue work of other NCCL communicators meanwhile; each exchange is ordered after what they have queued,
   /// since NCCL forbids that two communicators run at once in an order that ranks do not share. They must
   /// outlive it.
   void use_nccl(std::span<const std::unique_ptr<mpi::Collectives>> lanes);

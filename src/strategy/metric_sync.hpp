@@ -25,7 +25,7 @@ class MetricSync {
   /// the slowest needs to catch up.
   bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
   /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next sync(),
-  /// beside the sums since the previous one.
+  /// together with the sums since the previous one.
   void contribute(const StepOutcome& mine);
   /// Collective, `steps` being done. @returns the outcome of the last step over all workers
   StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());

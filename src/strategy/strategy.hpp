@@ -46,7 +46,7 @@ struct Traffic {
   std::int64_t synchronisations = 0;  ///< Steps that ended with one of all workers
 };
 
-/// The content of a checkpoint beside counters.
+/// The content of a checkpoint apart from counters.
 struct StrategyState {
   /// State in the checkpoint itself, equal on all workers: the model, its optimizer's slots, and the
   /// strategy's arrays. Valid until the next step.
@@ -63,7 +63,8 @@ struct Resumption {
   double epochs = 0.0;                      ///< Progress::epochs
   std::map<std::string, double> numbers{};  ///< StrategyState::numbers; empty: saved by another strategy
   bool same_periods = false;                ///< The deck sets the periods that the checkpoint's deck sets
-  /// live() holds this worker's own values beside the shared ones; else start() was called before.
+  /// True: live() already holds this worker's own values as well as the shared ones. False: start() was
+  /// called before.
   bool own_state = false;
 };
 

@@ -49,7 +49,7 @@ void apply(const EvaluationTask& task, ValidationShard shard,
 /// size.
 /// @param parts number of parts that each worker computes one after another: the bits depend on their total
 /// over all workers
-/// @param config of the model: says which metrics are computed beside the loss
+/// @param config of the model: says which metrics are computed in addition to the loss
 /// @param on_batch called after each batch: network.logits() are its rows'
 Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers, std::int64_t parts,
                     const Config& config, const std::function<void(const Batch&)>& on_batch);

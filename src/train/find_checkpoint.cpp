@@ -88,8 +88,8 @@ const std::string& named_by_resume(const std::string& path) {
   return path;
 }
 
-/// The newest good checkpoint of a run that has some. To start anew instead would throw its work away. Where
-/// none has good parts of all workers, the newest that is good without them, and a warning.
+/// The newest good checkpoint of a run that has checkpoints: starting from scratch instead would throw its
+/// work away. If none has valid parts of all workers, the newest that is good without them, with a warning.
 LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
   std::string newest_damage;
   const auto found = find_newest_good(

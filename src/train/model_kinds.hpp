@@ -44,8 +44,8 @@ std::optional<OutputLoss> output_loss_of(const ModelConfig& model);
 /// model.initializer and its scale; of a click model LeCun's.
 Initializer initializer_of(const ModelConfig& model);
 
-/// Registers a user's model beside the built-in ones. To be called before the first deck is read, by one
-/// thread, equally on all ranks. @throws UserError as config::add_model_kind does
+/// Registers a user's model in addition to the built-in ones. To be called before the first deck is read, by
+/// one thread, equally on all ranks. @throws UserError as config::add_model_kind does
 void add_model(ModelKind kind);
 
 /// Whether the network is a list of layers; else it is of a program's own.

@@ -162,7 +162,7 @@ void Saves::report(Target& target) {
     longest_write_s_ = std::max(longest_write_s_, saved.write_s);
     if (!saved.error.empty()) {
       if (reports_failure(target)) reporter_.warn(saved.error);
-    } else if (target.speaks) {  // a worker's own model beside the consensus is not reported
+    } else if (target.speaks) {  // a worker's own model, saved in addition to the consensus, is not reported
       reporter_.checkpoint({.step = saved.step,
                             .path = saved.path,
                             .bytes = saved.bytes,

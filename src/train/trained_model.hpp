@@ -37,7 +37,8 @@ struct TrainedModel {
   /// The factor by which backward multiplies the sum of a batch's losses.
   DeviceScalar<float> backward_scale() const;
   std::int64_t shards() const { return shard_sums ? shard_sums->shards() : 1; }  ///< Shards of this worker
-  /// The halves that the optimizer writes beside the parameters; null where others write parameters too.
+  /// The half-precision copies that the optimizer writes along with the parameters; null where other code
+  /// writes parameters too.
   HalfParameters* updated_halves() const {
     return config.all_reduce() == nullptr ? nullptr : network->halves();
   }

@@ -24,7 +24,7 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       checkpoints_({run_, saves_, checks_, validations_, loaders_, state_, parts_.build, beginning.changes}),
       stop_(run_.config, run_.machine, parts_.reporter, parts_.limit, state_) {
   state_.position =
-      loaders_.sampler().after(beginning.position, 0);  // behind an epoch without such a batch left
+      loaders_.sampler().after(beginning.position, 0);  // past an epoch in which no such batch is left
 }
 
 Ending Trainer::run() {

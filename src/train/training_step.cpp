@@ -108,8 +108,8 @@ void TrainingStep::begin(const StepPlan& plan) {
 }
 
 const Batch& TrainingStep::load_batch(Loader& loader) {
-  // The loader fills the last one anew. A device that runs ahead is waited for here, which is not the
-  // loader's doing.
+  // The loader reuses the previous batch. The wait here is for a device that lags behind the host, so it is
+  // not counted as input time.
   run_.machine.device->tensors().finish_staging();
   const PhaseSpan span("wait for input", state_.times.input_ns);
   run_.machine.watchdog.beat("waiting for input", state_.step);

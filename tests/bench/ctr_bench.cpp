@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step of a CTR-DNN (13 dense values, 26 slots, embeddings of width 10, layers 400-400-400-2) on the
-// device "cpu", less data, servers and optimizer: its parts, and beside them the bare matrix products in
+// device "cpu", less data, servers and optimizer: its parts, and for comparison the bare matrix products in
 // them. All take turns in short rounds, because the speed of shared machines changes within seconds. Run:
 // ctr_bench [threads [batch [seconds]]]
 #include <cmath>

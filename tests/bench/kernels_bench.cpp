@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One training step of an MLP 784-128-128-10 on the device "cpu", operation by operation, each beside the
-// matrix products in it. The parts and the whole step take turns in short rounds, because the speed of shared
-// machines changes within seconds. Run: kernels_bench [threads [batch [seconds]]]
+// One training step of an MLP 784-128-128-10 on the device "cpu", operation by operation, each compared with
+// the matrix products in it. The parts and the whole step take turns in short rounds, because the speed of
+// shared machines changes within seconds. Run: kernels_bench [threads [batch [seconds]]]
 #include <cstdio>
 #include <functional>
 #include <string>

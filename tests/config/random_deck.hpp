@@ -32,7 +32,7 @@ config::Value random_value(const config::Key& key, Random& random);
 /// the deck.
 DrawnDeck random_deck(Random& random, const OwnValue& own = {}, const std::vector<std::string>& always = {});
 
-/// Draws `count` keys that the deck's kinds know anew, and what these then need.
+/// Draws new values for `count` keys that the deck's kinds know, and for the keys that these then require.
 void redraw(DrawnDeck& deck, int count, Random& random, const OwnValue& own = {});
 
 /// The deck that text_of() wrote. @throws MistakesError if load_deck() refuses it

@@ -20,7 +20,7 @@ using test::good_deck;
 using test::load;
 using test::mistakes_of;
 
-/// The mistakes in a deck that is good but for one line behind it.
+/// The mistakes in a valid deck to which one line is appended.
 std::string with_line(const std::string& line) {
   return mistakes_of(good_deck + line + "\n");
 }

@@ -110,7 +110,7 @@ TEST_F(CudaOrder, UpdatesByNormsOfOtherRangesNeedNoWaitBetweenThem) {
   EXPECT_EQ(updated(false), updated(true));
 }
 
-// Memory given back is another array's at once, whose work comes behind that of the one before.
+// Freed memory is reused by another array at once; its work must run after that of the previous one.
 TEST_F(CudaOrder, MemoryIsHandedOutAgainBehindWhatItWasUsedFor) {
   const auto device = test::gpu();
   Storage sums = device->memory().allocate(64);

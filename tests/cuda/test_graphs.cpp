@@ -113,7 +113,8 @@ TEST(WorkList, NumbersThatChangeTravelBesideTheGraph) {
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 4; ++i) list.add<&Scribe::write_number>(scribe, list.number(step + i));
     list.submit();
-    // A graph of a GPU reads them anew; the scribe's keeps what it wrote when it was recorded.
+    // A graph of a GPU reads them again at each launch; the scribe's keeps what it wrote when it was
+    // recorded.
     EXPECT_EQ(scribe.device[0] & 0xFFU, static_cast<std::uint64_t>(step));
     EXPECT_EQ(scribe.device[3] & 0xFFU, static_cast<std::uint64_t>(step + 3));
   }

@@ -177,7 +177,7 @@ TEST(AugmentedDataset, GivesTheSameBitsAsBytesAndAsFloats) {
   }
 }
 
-/// Pictures whose values lie up to 0.4 of a byte beside the byte.
+/// Pictures whose values deviate from whole bytes by up to 0.4.
 class UnevenPictures final : public Dataset {
  public:
   UnevenPictures() {

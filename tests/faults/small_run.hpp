@@ -10,7 +10,7 @@
 
 namespace flotilla::test {
 
-/// A training of the shipped digits that saves every 20 steps, `more` behind it.
+/// A training of the shipped digits that saves every 20 steps; `more` is appended to its arguments.
 inline std::vector<std::string> small_run(const std::string& output, const std::vector<std::string>& more) {
   std::vector<std::string> all = {"train",
                                   source_path("inputs/mnist_mlp.toml"),

@@ -154,7 +154,7 @@ std::shared_ptr<ChunkCache> small_cache() {
   return std::make_shared<ChunkCache>(1 << 20);
 }
 
-/// HDF5, also behind a block of the user's.
+/// HDF5 files, also those that begin with a user block.
 void hdf5_arrays(Input input) {
   const InputFile file(input);
   try {

@@ -38,7 +38,7 @@ int reads();
 inline std::string text_of(Input input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
-/// What stands before the first byte 0, and what stands behind it.
+/// The bytes before the first byte 0, and those after it.
 struct TwoInputs {
   Input first;
   Input second;

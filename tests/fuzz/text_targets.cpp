@@ -31,7 +31,7 @@ namespace flotilla::fuzz {
 
 namespace {
 
-/// A deck; behind a byte 0 overrides, one a line.
+/// A deck; after a byte 0 overrides, one a line.
 void deck(Input input) {
   const TwoInputs parts = split(input);
   DeckSource source{.path = "/nowhere/deck.toml", .text = text_of(parts.first), .overrides = {}};
@@ -88,7 +88,7 @@ bool has_end_time() {
          std::ranges::all_of(end, [](char c) { return '0' <= c && c <= '9'; });
 }
 
-/// The variables of a job, a value a line, which launchers set; behind a byte 0 what squeue says.
+/// The variables of a job that launchers set, one value per line; after a byte 0 what squeue prints.
 void slurm(Input input) {
   const TwoInputs parts = split(input);
   std::istringstream lines(text_of(parts.first));
@@ -119,8 +119,8 @@ void ranks(Input input) {
   }
 }
 
-/// What the system says of processors and control groups: /proc/self/cgroup, and behind a byte 0 what every
-/// other file holds.
+/// What the system says about processors and control groups: /proc/self/cgroup, and after a byte 0 the
+/// content of every other file.
 void control_groups(Input input) {
   namespace fs = std::filesystem;
   static const test::TemporaryFolder folder;

@@ -151,7 +151,7 @@ no_environment() {
   compgen -G "$work/data/flotilla-*" > /dev/null || fail "nothing was staged"
 }
 
-# A node on which the program does not start, behind nodes on which it does: srun waits for these no longer than SLURM_WAIT.
+# A node on which the program does not start, listed after nodes on which it does: srun waits for these no longer than SLURM_WAIT.
 no_start() {
   local job state
   in_place_of flotilla broken << END

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes into packages beside the program: manual pages from --help, completion in bash, recipes. A package of a build for
-# this machine's own processor is refused. Arguments: (a folder that other tests use), source folder, build folder.
+# What goes into packages in addition to the program: manual pages from --help, completion in bash, recipes. A package of a build
+# for this machine's own processor is refused. Arguments: (a folder that other tests use), source folder, build folder.
 set -euo pipefail
 source=$2 build=$3
 # shellcheck source=tests/install/expect.sh
@@ -20,7 +20,7 @@ manual_pages_are_made_of_the_help() {
   expect 'folders of this machine in the pages' 0 "$(zcat "$work"/manual/*.gz | grep -cF -e "$work" -e "$build" || true)"
 }
 
-# complete <word>...: what Tab offers behind these words, in one line.
+# complete <word>...: what Tab offers after these words, in one line.
 complete_words() {
   PATH=$build:$PATH bash -c '
     . "$1/scripts/completion.bash"

@@ -113,7 +113,7 @@ TEST_P(FlatMathOf, TouchesNothingOutsideTheRanges) {
   for (const FlatStep& kind : flat_steps()) {
     if (std::string_view(kind.name) == "lamb") continue;  // copies its direction over everything
     State state = state_of({{.offset = 16, .count = 16}, {.offset = 48, .count = 7}}, 80);
-    const std::vector<float> alien(16, 5.0F);  // the slice between them, and the one behind
+    const std::vector<float> alien(16, 5.0F);  // for the gap between the ranges, and the one after them
     state.device->memory().upload(alien, state.p.span().subspan(32, 16));
     state.device->memory().upload(alien, state.p.span().subspan(64, 16));
     state.device->memory().upload(alien, state.a.span().subspan(32, 16));

@@ -36,7 +36,7 @@ test::OutputLossResults run(Device& device, const OutputLossCase& of, bool in_pl
 
 class OutputLossOf : public test::EachDevice {
  protected:
-  /// In the place of the outputs on the device, beside them on the oracle.
+  /// The gradient overwrites the outputs on the device, and gets memory of its own on the oracle.
   void expect_agreement(const OutputLossCase& of) const {
     const auto oracle = make_device({.kind = "reference"});
     test::expect_same_loss(run(*device, of, true, precision()), run(*oracle, of, false, precision()), of,

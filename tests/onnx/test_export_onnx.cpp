@@ -108,7 +108,7 @@ class ExportOnnx : public testing::Test {
   Snapshot snapshot_;
 };
 
-/// "input 1(N,1,4,5)": name, type and axes behind the batch.
+/// "input 1(N,1,4,5)": name, type and axes after the batch axis.
 std::string text_of(const onnx::ValueInfoProto& value) {
   const auto& type = value.type().tensor_type();
   std::string text =

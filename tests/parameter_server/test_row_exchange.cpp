@@ -106,7 +106,7 @@ void serve_synchronously(mpi::PushPullServer server) {
   }
 }
 
-/// Workers' steps over the wire, beside what one local table of each width makes of all of them.
+/// Compares workers' steps over the wire with what one local table of each width computes from all of them.
 void expect_local_bits(int workers) {
   const Job job(workers);
   if (job.is_server()) return serve_synchronously(job.server());

@@ -80,7 +80,7 @@ TEST(RowMessages, MalformedOnesAreErrors) {
   const std::vector<std::byte> good(request.bytes().begin(), request.bytes().end());
   std::size_t whole = 0;
   for (std::size_t length = 0; length < good.size(); ++length) {
-    // Cut off behind a section it is a request of fewer of them.
+    // Truncated after a section it is a valid request of fewer sections.
     try {
       read_all(std::span(good).first(length));
       ++whole;

@@ -24,8 +24,8 @@
 
 // Random decks over small data sets of all kinds, each checked (`flotilla train --check`) or trained for one
 // step in a process that goes on with the next one. Two of three are decks that trained before with up to
-// three keys drawn anew, so that many train again. A deck may end with 0, 2 or 75 only: what ends otherwise,
-// or does not end, is kept with its error text. Every fourth job has two ranks.
+// three keys redrawn, so that many train again. A deck may end with 0, 2 or 75 only: what ends otherwise, or
+// does not end, is kept with its error text. Every fourth job has two ranks.
 //   build/cpu/tests/runs/fuzz_decks --minutes 60 --seed 1 --findings /tmp/findings
 
 namespace flotilla::test {
@@ -88,7 +88,7 @@ class GoodDecks {
   std::vector<std::string> texts_;
 };
 
-/// A deck drawn from nothing, or one that trained with keys drawn anew.
+/// A deck drawn from scratch, or one that trained before with some keys redrawn.
 std::string draw_text(Random& random, const OwnValue& own, const GoodDecks& good) {
   DrawnDeck deck;
   if (good.empty() || below(random, 3) == 0) {

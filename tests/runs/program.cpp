@@ -110,7 +110,7 @@ std::vector<std::string> flotilla_command(int ranks, const std::vector<std::stri
   std::vector<std::string> command = {FLOTILLA_MPIEXEC, "-n", std::to_string(ranks), FLOTILLA_EXECUTABLE};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (ranks > 1 && arguments.size() > 1 && arguments.front() == "train")
-    command.insert(command.begin() + 6, "run.check_collectives=true");  // behind the deck
+    command.insert(command.begin() + 6, "run.check_collectives=true");  // after the deck
   return command;
 }
 

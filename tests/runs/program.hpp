@@ -20,7 +20,7 @@ struct Result {
   std::string errors;  ///< stderr
 };
 
-/// A program that runs beside the test; killed with its process group if it still runs at the end.
+/// A program that runs in parallel with the test; killed with its process group if it still runs at the end.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& command);

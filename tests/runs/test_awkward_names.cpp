@@ -43,7 +43,7 @@ class AwkwardNames : public testing::Test {
     const Result result = run(command);
     EXPECT_EQ(result.exit_code, 0) << arguments.at(0) << ": " << result.errors;
   }
-  /// All commands that read the run or write beside it, given by relative and by whole paths.
+  /// All commands that read the run or write next to it, given by relative and by absolute paths.
   void expect_all_commands_work(const std::string& data) const {
     expect_done({"train", "deck.toml"});
     expect_done({"train", path("deck.toml"), "train.steps=2"});

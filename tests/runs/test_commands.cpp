@@ -7,7 +7,7 @@
 #include "tests/runs/program.hpp"
 #include "tests/support/within.hpp"
 
-// The commands beside `train`, on the checkpoint of a short training.
+// The commands other than `train`, on the checkpoint of a short training.
 
 namespace flotilla::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/runs/program.hpp"
 
-// Runs that have made very many steps: a checkpoint of step 16 is written anew as one of a step just below a
+// Runs that have made very many steps: a checkpoint of step 16 is rewritten as one of a step just below a
 // limit of counters or of file names. With samples in the order of their file, and a rate that stays, the
 // steps across the limit must compute what steps 17 to 24 did, bit by bit.
 
@@ -59,7 +59,7 @@ class LongCounts : public testing::TestWithParam<Case> {
   TemporaryFolder folder_;
 };
 
-/// The state of a run with as many steps behind it.
+/// The state of a run that has done so many steps.
 CheckpointState moved(CheckpointState state, std::int64_t step) {
   state.step = step;
   state.optimizer_step = step;

@@ -40,7 +40,7 @@ std::string click_lines(const std::function<std::string(int)>& fields) {
   return text;
 }
 
-/// One kind of data: how it is made in a folder beside its deck, and which file a changed sample is in.
+/// One kind of data: how it is made in a folder next to its deck, and which file a changed sample is in.
 struct Kind {
   std::string name;
   std::string data;  ///< Of the deck

@@ -80,7 +80,7 @@ class RegressionValues : public testing::Test {
     return all;
   }
 
-  /// The columns behind the number of each sample.
+  /// The columns after each sample's number.
   Numbers predicted(int ranks) const {
     const Result result = flotilla(ranks, {"predict", path("run"), path("a.h5")});
     EXPECT_EQ(result.exit_code, 0) << result.errors;

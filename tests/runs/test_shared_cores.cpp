@@ -36,7 +36,7 @@ TEST(SharedCores, ThreadsThatWaitSpinBrieflyWhereTheUserSaysNothing) {
   const std::vector<std::string> spins = settings({}, "GOMP_SPINCOUNT");
   if (spins.empty()) GTEST_SKIP() << "not GNU OpenMP";
 
-  ASSERT_EQ(spins.size(), 2U);  // started anew, once
+  ASSERT_EQ(spins.size(), 2U);  // restarted once
   EXPECT_GT(std::atol(spins[1].c_str()), 0);
   EXPECT_LT(std::atol(spins[1].c_str()), std::atol(spins[0].c_str()));
 }

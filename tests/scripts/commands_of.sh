@@ -3,7 +3,7 @@
 # The commands and files of a page of docs. Sourced, not run.
 
 # commands_of PAGE [HEADING]: the commands of its fenced blocks, one a line, or of those below a heading ("## Job scripts"): lines
-# behind "$ ", or lines of a block of commands that begin as one. Comments are cut off but for "# exit code N", and lines that "\"
+# after "$ ", or lines of a block of commands that begin as one. Comments are cut off but for "# exit code N", and lines that "\"
 # continues are joined.
 commands_of() {
   awk -v heading="${2:-}" '
@@ -18,8 +18,8 @@ commands_of() {
          print line }' "$1"
 }
 
-# files_of PAGE: writes each fenced block behind a line that ends in a name and a colon ("Save it as `digits.toml`:") into a file of
-# that name in the current folder.
+# files_of PAGE: writes each fenced block after a line that ends in a name and a colon ("Save it as `digits.toml`:") into a file
+# of that name in the current folder.
 files_of() {
   awk '
        /^```/ && inside { inside = 0; close(name); name = ""; next }

@@ -19,8 +19,8 @@ fail() {
   failures=$((failures + 1))
 }
 
-# Trainings and measurements are cut down where they would take long: arguments behind those that the user types. The order and the
-# folders stay.
+# Trainings and measurements are cut down where they would take long: arguments are appended to those that the user types. The
+# order and the folders stay.
 make_programs() {
   mkdir bin
   ln -s "$MPIEXEC" bin/mpirun

@@ -49,7 +49,7 @@ Outcome run(const std::string& deck, const Texts& more, int steps) {
   return {training.values(model.parameters), training.values(model.statistics)};
 }
 
-/// Relative rounding of float32 sums, which every step adds anew and training amplifies a little.
+/// Relative rounding of float32 sums, which every step adds again and training amplifies a little.
 constexpr double per_step = 2e-7;
 
 TEST(LocalSgd, WithPeriodOneIsAllReduce) {

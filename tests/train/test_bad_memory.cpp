@@ -11,7 +11,7 @@
 namespace flotilla::test {
 namespace {
 
-/// `added` to that value, and what the deck has beside its own.
+/// `added` to that value, and what the deck has in addition to its own keys.
 Outcome launch_bad_memory(int ranks, const std::string& added, const std::string& keys) {
   return launch(BAD_MEMORY_JOB, ranks, added + keys);
 }

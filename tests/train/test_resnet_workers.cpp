@@ -21,7 +21,7 @@
 namespace flotilla::test {
 namespace {
 
-/// Several buckets, so that the communication thread works beside the exchange of batch norms.
+/// Several buckets, so that the communication thread works concurrently with the exchange of batch norms.
 const Texts buckets = {"strategy.bucket_mb=8", "strategy.last_bucket_mb=0.1"};
 
 void lift_above_zero(TrainingRun& run) {
@@ -48,8 +48,8 @@ TEST(ResnetWorkers, WithSynchronisedBatchNormMoveAsOneDoes) {
     const double expected = alone.step().loss;
     const double beside = moved.step().loss;
 
-    // Each step rounds anew, and rounds sums of 1024 values of each channel: some ten times what one rounding
-    // of the parameters at the beginning comes to by now.
+    // Each step rounds again, and rounds sums of 1024 values of each channel: some ten times what one
+    // rounding of the parameters at the beginning comes to by now.
     const double roundings = 20.0 * step;
     EXPECT_TRUE(
         within(loss, expected, roundings * (std::abs(beside - expected) + float_rounding * expected)));

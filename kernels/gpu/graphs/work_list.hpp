@@ -39,7 +39,7 @@ class WorkRecorder {
 
 /// Collects a device's work and submits it list by list. Training does the same work on the same memory
 /// step after step: a list that comes for the second time is recorded, and from then on launched as one
-/// graph. Numbers that change travel beside it. For one thread.
+/// graph. Numbers that change are uploaded separately, before the launch. For one thread.
 class WorkList : public WorkQueue {
  public:
   explicit WorkList(WorkRecorder& recorder);
@@ -76,7 +76,7 @@ class WorkList : public WorkQueue {
   std::unique_ptr<List> pending_;
   std::unique_ptr<List> spare_;
   std::vector<std::unique_ptr<List>> known_;
-  std::size_t next_ = 0;                ///< In known_: behind the last that was found
+  std::size_t next_ = 0;                ///< Index in known_ after the last list that was found
   std::vector<std::uint64_t> numbers_;  ///< Numbers of the pending work; never moved
   std::size_t taken_ = 0;               ///< Words of numbers_ that belong to work that was added
   std::exception_ptr failure_;          ///< Error of before_release

@@ -176,7 +176,7 @@ template <class From, class To>
 struct FromNhwc {
   std::int64_t planes = 0;
   std::int64_t pixels = 0;
-  std::int64_t channels = 0;  ///< Channels of the input, those behind the planes included.
+  std::int64_t channels = 0;  ///< Channels of the input; those after the first `planes` are padding.
   const From* from = nullptr;
   To* to = nullptr;
 

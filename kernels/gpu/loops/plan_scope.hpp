@@ -24,8 +24,8 @@ class Scratch {
   Storage storage_;
 };
 
-/// What the plans of a device share; all of it must outlive them. A plan is a class template of the space and
-/// of the elements that its activations consist of, beside its kernels.
+/// What the plans of a device share; all of it must outlive them. A plan is a class template over the space
+/// and the element type of its activations, in the same header as its kernels.
 template <class Space>
 struct PlanScope {
   const Space& space;

@@ -68,8 +68,8 @@ KOKKOS_INLINE_FUNCTION LanePlace place_of(const Tiles& tiles, int team, int lane
   return {pack, begin + down, end < tiles.rows ? end : tiles.rows};
 }
 
-/// Calls read(i) for U indices from `first` on, each `stride` behind the one before, then use(i, what was
-/// read) for them, and so on up to `last`: U reads are under way at once.
+/// Calls read(i) for U indices from `first` on, in steps of `stride`, then use(i, what was read) for them,
+/// and so on up to `last`: U reads are under way at once.
 template <int U, class Read, class Use>
 KOKKOS_INLINE_FUNCTION void walk(std::int64_t first, std::int64_t last, std::int64_t stride, const Read& read,
                                  const Use& use) {

@@ -211,7 +211,7 @@ class NcclOverMpi final : public Collectives {
   void all_reduce(DeviceSpan<float> data, CallSite at) override {
     require(taken_ < marked_.load(), "an all-reduce of what is not ready");
     check(cudaSetDevice(compute_.ordinal), "cudaSetDevice");  // of this thread
-    // If more calls wait than there are marks, this one was recorded anew, and the wait is longer than
+    // If more calls wait than there are marks, this one has been recorded again, and the wait is longer than
     // necessary.
     check(cudaStreamWaitEvent(stream_.handle(), marks_[taken_++ % marks_.size()].get(), 0),
           "cudaStreamWaitEvent");

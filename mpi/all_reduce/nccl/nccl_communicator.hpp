@@ -70,7 +70,7 @@ class NcclCommunicator {
   std::unique_ptr<State> state_;
 };
 
-/// A stream beside the one that a device computes on, and the order between the two.
+/// A stream in addition to the one that a device computes on, and the order between the two.
 class NcclStream {
  public:
   /// @throws InternalError where the device has no stream

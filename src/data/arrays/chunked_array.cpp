@@ -181,7 +181,7 @@ void decode_chunk(const FilterPipeline& pipeline, std::span<const std::byte> sto
   thread_local std::array<std::vector<std::byte>, 2>
       rooms;  // by turns, where several filters follow each other
   const auto is_applied = [&](std::size_t k) { return (skipped >> k & 1U) == 0; };
-  // Bytes behind the filters that come first: each checksum adds some.
+  // Size of the chunk after the first k filters of the pipeline: each checksum adds some bytes.
   const auto bytes_before = [&](std::size_t k) {
     std::size_t bytes = to.size();
     for (std::size_t i = 0; i < k; ++i)
@@ -317,7 +317,7 @@ class ChunkedArray final : public Array {
   /// Whether rows lie in the file as they are.
   bool reads_rows() const { return whole_rows_ && table_.pipeline.filters.empty() && !table_.reader; }
 
-  /// Copies rows behind, behind + 1 … of a chunk to their places in rows that a caller wants.
+  /// Copies rows of a chunk, from row `behind` on, to their places in the rows that a caller wants.
   void copy_rows(std::int64_t number, std::int64_t behind, std::int64_t rows, std::span<std::byte> to) const {
     const StoredChunk chunk = table_.reader ? StoredChunk() : table_.chunks[static_cast<std::size_t>(number)];
     const std::int64_t begin = behind * chunk_steps_.front();

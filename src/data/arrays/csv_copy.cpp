@@ -48,7 +48,7 @@ std::string columns_told(const std::vector<std::string>& names) {
 struct CsvLayout {
   std::vector<CsvColumn> columns{};
   std::size_t fields = 0;   ///< Of a record
-  bool ends_empty = false;  ///< The delimiter also stands behind the last column
+  bool ends_empty = false;  ///< A delimiter also follows the last column
 };
 
 /// The names of a file's columns, from its first record: their numbers where there is no header.

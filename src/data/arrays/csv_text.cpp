@@ -54,7 +54,7 @@ bool CsvRecords::next(std::vector<CsvField>& fields) {
   return true;
 }
 
-/// Leaves at_ at the delimiter, the line feed or the end behind it.
+/// Leaves at_ at the delimiter, the line feed or the end of the text after the field.
 CsvField CsvRecords::quoted_field() {
   std::size_t begin = ++at_;
   std::string* whole = nullptr;

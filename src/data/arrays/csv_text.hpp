@@ -32,7 +32,7 @@ class CsvRecords {
   bool next(std::vector<CsvField>& fields);
   std::string_view rest() const { return text_.substr(at_); }  ///< Behind the record.
   std::int64_t line() const { return line_; }                  ///< The line at which the record begins.
-  std::int64_t next_line() const { return next_line_; }        ///< The line behind the record.
+  std::int64_t next_line() const { return next_line_; }        ///< The line after the record.
 
  private:
   CsvField quoted_field();
@@ -61,7 +61,7 @@ void read_csv_pieces(const File& file, const std::function<bool(const std::vecto
 
 enum class CsvNumber { good, not_finite, bad };
 
-/// The text as a number in C's form, maybe behind a plus.
+/// Parses a number in C's form; a leading plus is allowed.
 CsvNumber parse_csv_number(std::string_view text, double& number);
 
 }  // namespace flotilla

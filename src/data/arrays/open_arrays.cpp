@@ -124,7 +124,7 @@ ArrayDatasetOptions options_of(const DataRequest& request, const std::vector<std
   return options;
 }
 
-/// Keys that would have no effect are refused: data.mean and data.std beside numbers that are no bytes.
+/// Refuses keys that would have no effect: data.mean and data.std for numbers that are not bytes.
 void check_scale_keys(const DataConfig& data, const ArrayForm& inputs, bool training, MistakeList& mistakes) {
   if (inputs.type.is_byte() || !data.pixel_scale_given) return;
   mistakes.add(cat(inputs.name, ": holds ", inputs.type.text(), ", and data.mean and data.std are of uint8: ",

@@ -61,8 +61,8 @@ GivenScaling scaling_of_arrays(const DataConfig& data, bool bytes);
 /// damaged
 std::map<std::string, File> inflated_chunks(const DataRequest& request);
 
-/// The files that open_arrays() reads, in byte order of their names. @param left_out gets files beside the
-/// data  @throws UserError if there are none
+/// The files that open_arrays() reads, in byte order of their names. @param left_out gets the other files
+/// found next to the data  @throws UserError if there are none
 std::vector<std::string> array_files(const DataRequest& request, LeftOut* left_out = nullptr);
 void list_arrays(const DataRequest& request, SourceFiles& found);
 

@@ -160,8 +160,9 @@ constexpr std::size_t least_index_entries = 64;  // of a file
 struct ClickData {
   std::unique_ptr<const LineFormat> format;
   std::vector<ClickFile> files;
-  bool from_one = false;             ///< Labels are 1 and 2
-  std::vector<std::int64_t> firsts;  ///< The number of each file's first sample, and of all behind the last
+  bool from_one = false;  ///< Labels are 1 and 2
+  std::vector<std::int64_t>
+      firsts;  ///< Each file's first sample number, followed by the number of all samples
 };
 
 class ClickReader final : public BagReader {
@@ -277,7 +278,7 @@ class ClickDataset final : public Dataset {
                ")");
   }
 
-  /// The sample that lies behind worker ÷ workers of all bytes.
+  /// The first sample after the fraction worker ÷ workers of all bytes.
   std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
     if (worker == workers) return size();
     std::int64_t bytes = 0;

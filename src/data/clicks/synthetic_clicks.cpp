@@ -27,7 +27,7 @@ constexpr double pair_deviation = 0.1;
 constexpr double slope_deviation = 0.3;
 constexpr double positive_share = 0.25;
 constexpr std::int64_t calibration_rows = 20000;
-constexpr std::int64_t calibration_begin = std::int64_t{1} << 62;  // Far behind all rows that are written
+constexpr std::int64_t calibration_begin = std::int64_t{1} << 62;  // Far beyond all rows that are written
 constexpr std::size_t bins = std::size_t{1} << 20;
 
 double sigmoid(double x) {

@@ -379,7 +379,7 @@ constexpr DataReader image_reader(DataKind kind) {
           .predicts_several = true};
 }
 
-/// Whether a line is the name of an image, maybe with a label behind it.
+/// Whether a line is the name of an image, optionally followed by a label.
 bool is_line_of_list(std::string_view line) {
   const std::string_view words = line.substr(0, line.find_last_not_of(" \t") + 1);
   const std::size_t blank = std::min(words.find_last_of(" \t"), words.size());

@@ -43,13 +43,14 @@ struct ImageList {
 };
 
 struct ImageListOptions {
-  std::string root;              ///< Empty: the folder beside the list that is named like it, else the list's
+  std::string
+      root;  ///< Empty: the folder next to the list that is named like it, otherwise the list's own folder
   std::int64_t classes = 0;      ///< Labels are 0 … classes − 1
   bool unique = false;           ///< An image must not be listed twice
   std::string below{};           ///< See ImageList
   bool missing_allowed = false;  ///< Files may be missing, but not all
   std::string root_key;          ///< Key for messages: "data.train.root"; empty: there is none
-  bool labelled = true;          ///< Else a line is a path, and a whole number behind it is not read
+  bool labelled = true;          ///< False: a line is a path, and a whole number after it is ignored
 };
 
 /// Reads a list, or several (find_data_files): one image a line, its path, white space, its label (the last

@@ -26,7 +26,7 @@ class ImageSource {
   virtual std::string place(std::int64_t i) const = 0;  ///< For messages about image i: "LIST:LINE: PATH: "
   virtual std::int64_t bytes(
       std::int64_t i) const = 0;  ///< Size of image i when it was opened; 0: it is missing
-  /// Replaces `to` by the bytes of image i. @throws BadImage for what belongs behind place(i), or UserError,
+  /// Replaces `to` by the bytes of image i. @throws BadImage, whose text is to follow place(i), or UserError,
   /// which names the file
   virtual void read(std::int64_t i, std::vector<std::byte>& to) const = 0;
   /// A hint: images first … first + count − 1 are about to be read, in this order.

@@ -144,7 +144,7 @@ class JpegDecoder final : public ImageDecoder {
     guarded([this] { jpeg_finish_decompress(&info_); });
   }
 
-  /// Beside the rows that the caller still reads.
+  /// A row of its own: the caller still reads the other rows.
   Pixel* spare_row() {
     spare_.resize(info_.output_width);
     return spare_.data();

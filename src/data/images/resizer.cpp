@@ -261,11 +261,11 @@ class SeparableResizer final : public Resizer {
     y_.prepare(y);
     const Box needed{x_.first_needed(), y_.first_needed(), x_.needed(), y_.needed()};
     width_ = static_cast<std::size_t>(x.count);
-    // A whole number of vectors; what lies behind the last pixel is computed and ignored.
+    // A whole number of vectors; values past the last pixel are computed and ignored.
     plane_ = (width_ + lanes - 1) / lanes * lanes;
     // The rows of one output, and those that come with its last one.
     ring_ = y_.widest() + lanes;
-    // Outputs with fewer taps than others have weights of 0 and may look behind the last pixel.
+    // Outputs with fewer taps than others have weights of 0 there and may read past the last pixel.
     side_by_side_.resize((static_cast<std::size_t>(needed.width) + x_.widest() + 3) * lanes);
     rows_.resize(ring_ * planes * plane_);
     taps_.reserve(y_.widest());

@@ -22,7 +22,7 @@ std::vector<std::string> find_shards(const std::string& path, LeftOut* left_out 
 /// The shards of a source: all that data.kind = "webdataset" names, or what is to be predicted where that is
 /// shards, patterns of them or folders that hold them.
 /// @returns empty if the source is of another kind
-/// @throws UserError if there is none, or if a folder to predict holds images beside shards
+/// @throws UserError if there is none, or if a folder to predict holds images as well as shards
 std::vector<std::string> find_shards(const DataConfig& data, const DataSourceConfig& source,
                                      LeftOut* left_out = nullptr);
 

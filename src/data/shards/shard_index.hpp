@@ -12,8 +12,8 @@
 
 namespace flotilla {
 
-/// An image in a shard, which is a tar file of WebDataset's layout: files of one sample lie one behind
-/// another and have one name without the extension, `000000017.cls` and `000000017.jpg`.
+/// An image in a shard, which is a tar file of WebDataset's layout: files of one sample are adjacent and have
+/// the same name but for the extension, `000000017.cls` and `000000017.jpg`.
 struct PackedImage {
   std::int64_t begin = 0;  ///< Position of its bytes in the shard
   std::int64_t bytes = 0;
@@ -21,7 +21,7 @@ struct PackedImage {
   std::string name{};      ///< Its path before it was packed; in shards without an index that of the member
 };
 
-/// The contents of a shard, read from the file NAME.tar.index beside it or from its headers.
+/// The contents of a shard, read from the file NAME.tar.index next to it or from its headers.
 struct ShardIndex {
   std::int64_t bytes = 0;      ///< Size of the shard
   std::uint64_t checksum = 0;  ///< XXH3 of the shard; of a shard that was scanned 0

@@ -22,12 +22,12 @@ struct ShardMember {
 /// The number of a sample in its list, as the key of its files.
 std::string sample_key(std::int64_t number);
 
-/// The JSON stored beside an image in its shard: {"path":"cat/1.jpg"}. @param path UTF-8 without control
+/// The JSON stored with an image in its shard: {"path":"cat/1.jpg"}. @param path UTF-8 without control
 /// characters
 std::string path_json(std::string_view path);
 
-/// The numbers of samples at which shards begin, and behind them the number of all samples: as few shards as
-/// hold all, of equal sizes up to a sample, so that they do not depend on who packs.
+/// The numbers of samples at which shards begin, followed by the number of all samples: as few shards as hold
+/// all, of equal sizes up to a sample, so that they do not depend on who packs.
 /// @param bytes of each image  @param shard_bytes about the size of a shard, at most
 std::vector<std::int64_t> cut_into_shards(const ImageList& list, std::span<const std::int64_t> bytes,
                                           std::int64_t shard_bytes);

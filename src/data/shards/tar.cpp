@@ -82,7 +82,7 @@ void put(std::string& block, Field field, std::string_view text) {
   std::ranges::copy(text, block.begin() + static_cast<std::ptrdiff_t>(field.begin));
 }
 
-/// As many octal digits as the field has beside a zero at its end.
+/// Writes octal digits that fill the field, except for a zero byte at its end.
 void put_number(std::string& block, Field field, std::int64_t number) {
   for (std::size_t k = field.length - 1; k-- > 0; number /= 8)
     block[field.begin + k] = static_cast<char>('0' + number % 8);

@@ -19,7 +19,7 @@ inline constexpr std::int64_t block_bytes = 512;
 /// Two blocks of zeros.
 inline constexpr std::int64_t end_bytes = 2 * block_bytes;
 
-/// Bytes that a member of so many bytes takes up behind its header.
+/// Bytes that a member of this size takes up after its header.
 constexpr std::int64_t padded(std::int64_t bytes) {
   return (bytes + block_bytes - 1) / block_bytes * block_bytes;
 }
@@ -61,9 +61,9 @@ struct Member {
 };
 
 /// Lists the members of a tar file (ustar, pax, GNU's long names and large sizes) by its headers, and of the
-/// tar files behind it where several were joined (cat a.tar b.tar, tar -i reads them): contents
-/// are not read, but for the few KiB behind a header that come with it. Takes 16 KiB, and up to 1 MiB where
-/// the file holds such a header.
+/// tar files after it where several were joined (cat a.tar b.tar, tar -i reads them): contents are not read,
+/// except for the few KiB after a header that are read with it. Takes 16 KiB, and up to 1 MiB where the file
+/// holds such a header.
 class Reader {
  public:
   /// `file` must outlive the reader.
@@ -75,11 +75,11 @@ class Reader {
   std::span<const std::byte> contents(const Member& member) { return view(member.begin, member.bytes); }
   std::int64_t at() const { return next_; }  ///< Bytes of the file that have been passed
   int archive() const { return archive_; }   ///< Archive of the last member: 0 in the first of several
-  /// At the end: bytes behind the blocks of zeros that are no tar file.
+  /// At the end: bytes after the blocks of zeros that are not a tar file.
   std::int64_t trailing_bytes() const { return file_.size() - next_; }
 
  private:
-  /// Whether there is a header of a tar file at next_ or behind the blocks of zeros there.
+  /// Whether there is a header of a tar file at next_ or after the blocks of zeros there.
   bool find_header();
   std::span<const std::byte> view(std::int64_t begin, std::int64_t bytes);
   std::string text_of_extension(const Header& header, std::int64_t at);

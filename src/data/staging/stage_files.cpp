@@ -81,7 +81,7 @@ class UnfinishedCopy {
   }
 
   AtomicFile copy_;
-  File lock_;  // beside copy_'s own, which is closed before the copy gets its name
+  File lock_;  // in addition to copy_'s own, which is closed before the copy gets its name
 };
 
 /// Calls `visit` for the pieces of a file; returns its checksum.

@@ -24,7 +24,7 @@ struct StagedFile {
 struct StagePlan {
   std::vector<StagedFile> files{};     ///< Each once, by path
   std::vector<std::string> folders{};  ///< Folders that must exist, empty or not
-  std::string left_out{};              ///< LeftOut::text() of files beside the data; not a part of text()
+  std::string left_out{};  ///< LeftOut::text() of other files found next to the data; not a part of text()
 
   std::int64_t bytes() const;
   std::string name() const;  ///< "flotilla-0123456789abcdef"

@@ -22,7 +22,7 @@ struct PlacementOptions {
 
 /// Whole rows of a tensor that one server owns.
 struct Block {
-  std::string name;         ///< The tensor's; with ".block<i>" behind it if the tensor has several
+  std::string name;         ///< The tensor's name; followed by ".block<i>" if the tensor has several blocks
   std::size_t tensor = 0;   ///< Index in the layout
   std::int64_t offset = 0;  ///< In the arena, floats
   std::int64_t size = 0;    ///< Floats
@@ -33,8 +33,8 @@ struct Block {
 class Placement {
  public:
   /// As PaddlePaddle's Fleet: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally
-  /// many values, rounded up to whole rows (what lies behind the first dimension), the last with what is
-  /// left. Of a tensor that the device stores larger than it is, 64 bytes count as a row.
+  /// many values, rounded up to whole rows (all dimensions after the first), the last with what is left. Of a
+  /// tensor that the device stores larger than it is, 64 bytes count as a row.
   Placement(const ArenaLayout& layout, int servers, const PlacementOptions& options);
 
   int servers() const { return static_cast<int>(values_.size()); }

@@ -31,7 +31,7 @@ Pages::Pages(std::size_t bytes) : bytes_(rounded_up(bytes, page)) {
     if (bytes_ > 0) data_ = mapped(bytes_);
     return;
   }
-  // More is mapped than wanted, and what lies before and behind the aligned part given back.
+  // More is mapped than wanted, and what lies before and after the aligned part is unmapped again.
   std::byte* const all = mapped(bytes_ + huge_page);
   const std::size_t before =
       rounded_up(reinterpret_cast<std::uintptr_t>(all), huge_page) - reinterpret_cast<std::uintptr_t>(all);

@@ -26,7 +26,8 @@ class RowIndex {
 
   RowIndex();
 
-  /// The hash that find() and find_or_add() take beside the key: the finalizer of MurmurHash3, a bijection.
+  /// The hash that find() and find_or_add() take along with the key: the finalizer of MurmurHash3, a
+  /// bijection.
   static std::uint64_t hash(std::uint64_t key) {
     key = (key ^ (key >> 33)) * 0xFF51AFD7ED558CCDU;
     key = (key ^ (key >> 33)) * 0xC4CEB9FE1A85EC53U;

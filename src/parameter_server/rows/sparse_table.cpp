@@ -116,15 +116,15 @@ std::size_t RowMerge::finish() {
 SparseTable::SparseTable(const SparseTableSpec& spec)
     : spec_(spec), slabs_(spec.width * (1 + spec.rule.slots())) {}
 
-/// Finds the rows of keys, batch after batch. Lines of the index are fetched ahead, a row while those behind
-/// it are searched for.
+/// Finds the rows of keys, batch after batch. Lines of the index are prefetched, and a row while the ones
+/// after it are searched for.
 class SparseTable::Search {
  public:
   Search(const SparseTable& table, std::span<const std::uint64_t> keys) : table_(table), keys_(keys) {
     for (std::size_t i = 0; i < ahead; ++i) look_at(i);
   }
 
-  /// Goes on to the next batch; false behind the last one.
+  /// Goes on to the next batch; false after the last one.
   bool next() {
     first_ += size_;
     size_ = std::min(batch, keys_.size() - first_);

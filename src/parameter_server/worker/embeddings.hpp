@@ -96,8 +96,8 @@ class Embeddings {
   /// The payloads for the exchange of dense values. What is pushed and prefetched from now on belongs to the
   /// next one.
   std::span<const mpi::Payload> payloads();
-  /// To be called after that exchange. With `ahead` = 2 another thread may call it beside features(),
-  /// add_gradient() and prefetch_rows().
+  /// To be called after that exchange. With `ahead` = 2 another thread may call it concurrently with
+  /// features(), add_gradient() and prefetch_rows().
   void finish();
 
   /// Time that training waited for rows that did not come with an exchange, and the bytes of those requests.
@@ -123,10 +123,11 @@ class Embeddings {
   std::vector<Held> training_;  ///< `ahead` of them, used in turn
   std::size_t now_ = 0;         ///< Index of the batch of features()
   EmbeddingPool validation_;
-  std::vector<RowExchange> exchanges_;  ///< For rows beside the dense values, `ahead` of them, used in turn
-  std::size_t next_ = 0;                ///< Index of the one for the next exchange
-  std::size_t under_way_ = 0;           ///< Index of the one whose payloads() were taken
-  RowExchange pulls_;                   ///< For rows alone
+  std::vector<RowExchange>
+      exchanges_;              ///< For rows that travel with the dense values, `ahead` of them, used in turn
+  std::size_t next_ = 0;       ///< Index of the one for the next exchange
+  std::size_t under_way_ = 0;  ///< Index of the one whose payloads() were taken
+  RowExchange pulls_;          ///< For rows alone
   std::vector<float> gradients_;
   bool finite_ = true;
   std::optional<LocalRows> local_;

@@ -11,8 +11,9 @@
 
 namespace flotilla {
 
-/// The exchange of a step with the servers beside the computation of the next one (server.pipeline = 1), on a
-/// thread of its own; one at a time. While one is under way nothing else may be asked of the servers.
+/// Runs the exchange of a step with the servers in parallel with the computation of the next step
+/// (server.pipeline = 1), on a thread of its own; one at a time. While one is under way no other request may
+/// be sent to the servers.
 class ExchangePipeline {
  public:
   ExchangePipeline(const ServedWorker& worker, const ServedThread& thread);

@@ -12,8 +12,8 @@
 namespace flotilla {
 
 /// A worker's side of the embedding tables: splits keys by server, and puts the rows that are returned in the
-/// order of the keys. It makes payloads and reads them; PushPullWorker carries them, beside the dense values
-/// or by themselves:
+/// order of the keys. It makes payloads and reads them; PushPullWorker carries them, together with the dense
+/// values or alone:
 ///
 ///     rows.begin(); rows.push(0, keys, gradients); rows.pull(0, next_keys, next_rows);
 ///     worker.start_push_pull({step, 1, rate}, from, to, rows.payloads()); worker.wait();

@@ -41,7 +41,7 @@ struct ServedWorker {
 /// The strategy of server.mode = "geo". @param optimizer takes the worker's own steps
 std::unique_ptr<Strategy> make_geo(const ServedWorker& worker, Optimizer& optimizer);
 
-/// A thread beside the one that computes.
+/// A thread in addition to the one that computes.
 struct ServedThread {
   std::function<void()> on_failure;  ///< Called on it with the current exception; must end the job
   trace::Sink* sink = nullptr;       ///< Null: nothing is recorded

@@ -56,7 +56,7 @@ std::vector<StateArray> OuterStep::arrays() {
 
 namespace {
 
-/// Parameters and the statistics behind them.
+/// Parameters and the statistics stored after them.
 DeviceSpan<float> all_of(const Model& model) {
   return {model.parameters.address(), model.parameters.size() + model.statistics.size()};
 }
@@ -266,7 +266,7 @@ void LocalSgd::average(const StepInfo& info) {
     for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
   } else if (parts_.config.momentum == LocalMomentum::reset) {
     for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
-    parts_.update.optimizer().set_steps(0);  // bias corrections begin anew with the moments
+    parts_.update.optimizer().set_steps(0);  // bias corrections restart with the moments
   }
 }
 

@@ -209,7 +209,7 @@ void Period::resume(const Resumption& resumed) {
   } else if (begin_.by_epoch) {
     begin_.step = step_at(begin_) + resumed.steps - resumed.steps_before;
   } else if (resumed.steps > 0) {
-    // Steps behind had batches of their mean size, steps ahead have those of now.
+    // Steps already done had batches of their mean size; steps to come have today's size.
     begin_.epoch = (step <= done ? step * done_now / done : step - done + done_now) / begin_.steps_per_epoch;
   }
   if (resumed.same_periods) {

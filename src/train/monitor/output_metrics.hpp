@@ -27,14 +27,14 @@ class OutputSums {
 
   /// Adds rows of outputs and of as many targets.
   void add(std::span<const float> outputs, std::span<const float> targets);
-  /// Adds the sums of another part, behind those that are there.
+  /// Adds the sums of another part, whose samples follow those counted so far.
   void merge(std::span<const double> other);
   std::span<const double> numbers() const { return sums_; }
   OutputMetrics metrics() const;
 
  private:
-  /// Numbers of an output in sums_, behind the number of samples: of numbers the mean of the targets, Σ (t −
-  /// mean)², Σ |t − y| and Σ (t − y)²; of labels true and false positives and negatives.
+  /// Values per output in sums_, after the number of samples: for numbers the mean of the targets, Σ (t −
+  /// mean)², Σ |t − y| and Σ (t − y)²; for labels true and false positives and negatives.
   static constexpr std::size_t per_output = 4;
 
   Figures figures_of(std::span<const double> sums) const;

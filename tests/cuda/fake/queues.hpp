@@ -12,7 +12,7 @@
 #include <vector>
 
 // The fake GPU's streams. A stream is a queue: what is put there waits until the host waits for it, for
-// something behind it, or for an event that depends on it. Then works are done one after another, in a random
+// something after it, or for an event that depends on it. Then works are done one after another, in a random
 // order among those that CUDA allows: a stream keeps its own order, an event is waited for, and nothing else
 // orders two streams. Works that no caller waits for are done in between, or not, as chance has it.
 //
@@ -36,10 +36,10 @@ void destroy_stream(cudaStream_t stream);  ///< What it holds may still be done.
 void put(cudaStream_t stream, Work work);
 /// A work that waits for other ranks. Those of a process are done in the order of their calls, whatever their
 /// streams, and only when they are waited for.
-/// @returns false, with a message, where nothing orders it behind the last one on another stream: NCCL's
+/// @returns false, with a message, where nothing orders it after the last one on another stream: NCCL's
 /// documentation forbids that, unless NCCL_LAUNCH_ORDER_IMPLICIT=1 asks NCCL to do it
 bool put_meeting(cudaStream_t stream, Work work);
-/// What the stream is handed from now on comes behind that place.
+/// Work put on the stream from now on runs after that place.
 void put_wait(cudaStream_t stream, const Place& after);
 Place place_of(cudaStream_t stream);
 bool is_done(const Place& place);

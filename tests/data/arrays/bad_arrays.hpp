@@ -55,7 +55,7 @@ class BadArrays : public testing::Test {
     std::filesystem::resize_file(folder.path(name), std::filesystem::file_size(folder.path(name)) - bytes);
   }
 
-  /// Writes `to` where `from`, which must be there, stands first, or `behind` bytes later.
+  /// Writes `to` at the first occurrence of `from`, which must exist, or `behind` bytes after it.
   void replace(const std::string& name, const Bytes& from, const Bytes& to, std::ptrdiff_t behind = 0) const {
     std::ifstream in(folder.path(name), std::ios::binary);
     Bytes bytes{std::istreambuf_iterator<char>(in), {}};

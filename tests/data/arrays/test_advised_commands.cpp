@@ -285,8 +285,7 @@ const std::vector<std::pair<std::string, std::string>> advised = {
     {"ulimit -", "limits of the machine: tests/files, tests/faults"},
 };
 
-/// The string literals of a source, those that stand one behind the other as one, without comments; of a
-/// document all.
+/// The string literals of a source without its comments, adjacent ones joined; of a document the whole text.
 std::vector<std::string> told_in(const fs::path& file) {
   std::ifstream in(file);
   std::string text{std::istreambuf_iterator<char>(in), {}};

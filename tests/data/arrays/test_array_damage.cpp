@@ -98,8 +98,8 @@ TEST_F(ArrayDamage, ArraysOfAnArchiveThatLieOneOverTheOther) {
             "it with numpy.savez");
 }
 
-/// A node of a tree of two chunks, without neighbours; behind it the length of the first one, its filters,
-/// its place in the array and that in the file.
+/// A node of a tree of two chunks, without neighbours; after it the length of the first one, its filters, its
+/// place in the array and that in the file.
 const test::Bytes node_of_chunks = [] {
   test::Bytes node = {'T', 'R', 'E', 'E', 1, 0, 2, 0};
   node.resize(node.size() + 16, 0xFF);

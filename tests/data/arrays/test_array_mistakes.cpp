@@ -232,7 +232,8 @@ TEST_F(ArrayMistakes, FilesOfNumPy) {
   test::save(folder.path("a.npz"), bytes);
   EXPECT_TRUE(mentions(mistake("a.npz"), {"is damaged: it inflates to other bytes than were packed"}));
   bytes = test::npz({images, labels}, {.deflated = true});
-  const test::Bytes entry = {'P', 'K', 1, 2};  // of the directory: its checksum stands 16 bytes behind
+  const test::Bytes entry = {'P', 'K', 1,
+                             2};  // an entry of the directory: its checksum lies 16 bytes further on
   std::ranges::search(bytes, entry).begin()[16] ^= 0x55;
   test::save(folder.path("a.npz"), bytes);
   EXPECT_TRUE(mentions(mistake("a.npz"), {"is damaged: it inflates to other bytes than were packed"}));

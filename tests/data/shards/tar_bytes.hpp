@@ -17,9 +17,9 @@ struct TarForm {
 
 /// A header and the contents, filled up with zeros to whole blocks.
 std::string tar_member(const std::string& name, const std::string& contents, const TarForm& form = {});
-/// A pax header of one record for the member behind it.
+/// A pax header of one record for the member after it.
 std::string pax_header(const std::string& key, const std::string& value);
-/// GNU's header of a long name for the member behind it.
+/// GNU's header of a long name for the member after it.
 std::string gnu_long_name(const std::string& name);
 /// GNU's size of base 256, as the field of a header.
 std::string gnu_size(std::uint64_t bytes);

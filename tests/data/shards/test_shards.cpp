@@ -281,7 +281,7 @@ TEST_F(Shards, OfWhichThereAreManyAreOpenedAsTheyAreNeeded) {
   EXPECT_EQ(open_now, 256);
 }
 
-/// A shard of two images with an index beside it.
+/// A shard of two images with an index next to it.
 class IndexedShard : public Shards {
  protected:
   void SetUp() override {

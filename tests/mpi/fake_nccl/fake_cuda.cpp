@@ -142,7 +142,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (flotilla::fake::left_out("cudaStreamWaitEvent")) return cudaSuccess;
   const std::lock_guard lock(flotilla::test::fake_cuda_mutex());
-  const FakeEvent awaited = *event_of(event);  // recorded anew it means something else
+  const FakeEvent awaited = *event_of(event);  // a copy: recorded again, the event means another place
   if (awaited.stream == nullptr) return cudaSuccess;
   put(stream, [awaited] { run(*awaited.stream, awaited.place); });
   return cudaSuccess;

@@ -6,7 +6,7 @@
 
 // CUDA's streams and events without a GPU: device memory is the host's. A stream does nothing by itself:
 // what was put on it happens when a thread waits for it, and of other streams then only what an event asks
-// for. Work that was not ordered behind what it needs therefore always comes too early.
+// for. Work that was not ordered after what it needs therefore always runs too early.
 namespace flotilla::test {
 
 /// Held by every call that puts something on a stream or waits for one.
