@@ -60,7 +60,7 @@ count_cores() {
   echo $((cores < 1 || cores > SLURM_CPUS_ON_NODE ? SLURM_CPUS_ON_NODE : cores))
 }
 
-# run_folder DECK [key.path=value …]: run.output, the last one given, else that of the deck, else runs/NAME-OF-DECK.
+# run_folder DECK [key.path=value …]: run.output, the last one given, otherwise the deck's, otherwise runs/NAME-OF-DECK.
 run_folder() {
   local argument folder
   folder=$(awk -F "[\"']" '/^ *\[/ { inside = /^ *\[ *run *\]/ } inside && /^ *output *=/ { print $2; exit }' "$1" || true)
@@ -130,7 +130,7 @@ go_on() {
 }
 
 # once_on NODES COMMAND…: runs the command once on each of these nodes, within $limit seconds if that is set. Number and names of the
-# nodes are given: srun would else ask for those of the job, the lost ones too.
+# nodes are given: srun would otherwise ask for those of the job, including the lost ones.
 once_on() {
   local count
   count=$(wc -l <<< "$1")

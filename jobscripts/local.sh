@@ -28,8 +28,9 @@ if [[ $ranks == auto ]]; then
 fi
 echo "flotilla: local.sh: $ranks ranks x $threads threads on $cores cores" >&2
 
-# Not bound to cores, because reading ahead and communication run on threads of their own in addition to the one that computes. A
-# rank that waits gives its core away: without that a collective takes 8 ms as soon as ranks share a core. Open MPI counts
+# Ranks are not bound to cores, because reading ahead and communication run on threads of their own in addition to the one that
+# computes. A rank that waits gives its core away: without that a collective takes 8 ms as soon as ranks share a core. Open MPI
+# counts
 # whole cores, nproc their hardware threads, so it must be allowed to start more ranks than cores (PRTE_: version 5).
 export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe

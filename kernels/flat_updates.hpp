@@ -49,8 +49,9 @@ struct UpdateInput {
 /// The arrays that a rule keeps.
 using UpdateState = std::array<DeviceSpan<float>, 2>;
 
-/// By which LARS and LAMB multiply the rate of a tensor, from the norms of its parameters p and of its
-/// gradient g as used (gradient_scale · g), with λ the weight decay of its range (You et al. 2017 and 2020):
+/// The factor by which LARS and LAMB multiply the rate of a tensor, from the norms of its parameters p and of
+/// its gradient g as used (gradient_scale · g), with λ the weight decay of its range (You et al. 2017 and
+/// 2020):
 ///
 ///     lars  coefficient · ‖p‖ / (‖g‖ + λ ‖p‖ + ε) if λ, ‖p‖, ‖g‖ > 0, else 1
 ///     lamb  ‖p‖ / ‖g‖ if ‖p‖, ‖g‖ > 0, else 1; g is the direction, not scaled by UpdateNumbers

@@ -38,7 +38,7 @@ void* taken_from_host(std::size_t bytes, std::align_val_t alignment) {
 Storage HostMemory::allocate(std::size_t count) const {
   if (count == 0) return {};
   const std::size_t bytes = count * sizeof(float);
-  // Beyond its limit the process is killed, without a line, where the memory is written.
+  // A process that exceeds its limit is killed without a message when the memory is first written.
   if (bytes >= looked_for_bytes)
     require_memory(memory_limit(), static_cast<std::int64_t>(bytes), "the values of an array");
   const std::align_val_t alignment{bytes >= huge_page ? huge_page : 64};

@@ -10,8 +10,8 @@
 namespace flotilla {
 
 /// Gives the host access to arrays of a device, one at a time. Where the device shares the host's memory the
-/// spans are the arrays themselves; else, and for tensors in half precision, they are copies in pinned memory
-/// that is allocated once.
+/// spans are the arrays themselves; otherwise, and for tensors in half precision, they are copies in pinned
+/// memory that is allocated once.
 class HostStaging {
  public:
   /// @param floats of the largest array; `device` must outlive this

@@ -27,7 +27,7 @@ class ImageOperations {
   virtual void add(const Tensor& x, Tensor& y) = 0;
   /// y = relu(a + b), all of one shape and layout; y may be a or b.
   virtual void add_relu(const Tensor& a, const Tensor& b, Tensor& y) = 0;
-  /// dx = dy where y > 0, else 0: the gradient of a and that of b. dx may be dy.
+  /// dx = dy where y > 0, 0 otherwise: the gradient of both a and b. dx may be dy.
   virtual void add_relu_backward(const Tensor& y, const Tensor& dy, Tensor& dx) = 0;
 };
 

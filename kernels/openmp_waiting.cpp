@@ -43,7 +43,7 @@ long pauses_in(double microseconds) {
 
 std::string restart_with_short_spins(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return {};
-  // Then /proc/self/exe is the loader, which would take our first argument for the program.
+  // If this is 0, /proc/self/exe is the loader, which would take our first argument for the program.
   if (getauxval(AT_BASE) == 0) return "the program was started through the dynamic loader";
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);

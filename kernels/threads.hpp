@@ -22,9 +22,9 @@ void in_parts(std::int64_t threads, std::int64_t count, const Body& body) {
   }
 }
 
-/// `threads` if `work` (values touched) is worth waking them, else 1. A pass over 64 x 128 values takes some
-/// microseconds: two threads gain nothing there, and next to a busy process each synchronisation of theirs
-/// may cost a time slice of the scheduler (docs/appendix/performance.md).
+/// `threads` if `work` (values touched) is worth waking them, otherwise 1. A pass over 64 x 128 values takes
+/// some microseconds: two threads gain nothing there, and next to a busy process each synchronisation of
+/// theirs may cost a time slice of the scheduler (docs/appendix/performance.md).
 inline std::int64_t threads_for(std::int64_t threads, std::int64_t work) {
   constexpr std::int64_t least_shared = 32'768;
   return work >= least_shared ? threads : 1;

@@ -118,8 +118,8 @@ class BatchNormLayer : public Layer {
   AfterNorm after_;
   Norm norm_;
   const Tensor* residual_ = nullptr;
-  BatchNormLayer* last_ = nullptr;       ///< Of leave_to()
-  const Norm* residual_norm_ = nullptr;  ///< In this pass left to this layer; null: none
+  BatchNormLayer* last_ = nullptr;       ///< Argument of leave_to(); null: none
+  const Norm* residual_norm_ = nullptr;  ///< Norm that this layer performs in this pass; null: none
   const Tensor* residual_x_ = nullptr;   ///< Its input
   Tensor y_;
   ActivationMemory::Gradient dx_;

@@ -10,7 +10,7 @@ namespace flotilla {
 
 namespace {
 
-/// The shape of the layer's output: (N, C) for a global average, else (N, C, H, W).
+/// The shape of the layer's output: (N, C) for a global average, otherwise (N, C, H, W).
 Shape pooled_shape(const Pool2dSpec& spec) {
   const Shape pooled = output_shape(spec);
   return spec.kind == Pooling::global_average ? Shape{pooled[0], pooled[1]} : pooled;

@@ -9,7 +9,7 @@
 # What stays the machine's: Linux, a glibc as new as the one here, and a GPU's driver. "carried", the default, brings
 # Open MPI 4 with bin/mpirun for one host and for TCP; "site" leaves MPI out, for a cluster whose own Open MPI has the same
 # libmpi.so and knows its network. "--cuda site" leaves out cuDNN, cuBLAS, NCCL and nvrtc: bin/* take those of the folders in
-# FLOTILLA_CUDA_LIBS, separated by colons, else of python3's packages (PyTorch brings them), else the loader's.
+# FLOTILLA_CUDA_LIBS, separated by colons, otherwise those of python3's packages (PyTorch brings them), otherwise the loader's.
 # "--gpu-check" adds scripts/check_gpu.sh and the tests that it runs, from a build with CUDA and tests (target gpu_tests).
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -119,7 +119,7 @@ carry_plugins() {
   local plugin needs
   mkdir -p "$2"
   for plugin in "$1"/$3; do
-    needs=$(ldd "$plugin")  # Not in a pipe: one that grep leaves early has failed.
+    needs=$(ldd "$plugin")  # not in a pipe, which fails when grep exits early
     if grep -qE 'lib(ibverbs|rdmacm|fabric|psm2|psm_infinipath|ucp|uct|portals|lustreapi|flux)|not found' <<<"$needs"; then continue; fi
     cp -L "$plugin" "$2/"
     carry_needed "$output/lib" "$plugin"

@@ -58,8 +58,9 @@ with_threads=(
   test_runs_train test_runs_resume test_runs_faults test_runs_local_sgd test_runs_parameter_server test_runs_clicks
   test_runs_staging test_runs_images test_runs_arrays test_runs_pack test_runs_report test_runs_predict
 )
-# Not under a sanitizer: what reads the sources or builds others; what measures memory, of which sanitizers take more; and
-# what lets a call fail by a library between program and system, where the sanitizer's own functions are.
+# Tests that do not run under a sanitizer: those that read the sources or build others; those that measure memory, of which
+# sanitizers take more; and those that make a call fail by a library between program and system, where the sanitizer's own
+# functions are.
 never='^(style|install|cuda|hosts|scripts|processor)\.|^test_((idx|image|table)_memory|click_allocations|failures)$|^test_gpu_|^test_fake_gpu$'
 # Tests among others of a program, under ThreadSanitizer only: one that measures memory; and one whose process may only write
 # small files, while the sanitizer keeps its marks of constants in a large one.

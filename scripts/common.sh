@@ -29,7 +29,7 @@ build_jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
-# find_ccache: sets the array launcher to what cmake is to be given where ccache is installed, else empties it.
+# find_ccache: sets the array launcher to the arguments for cmake if ccache is installed, otherwise empties it.
 # shellcheck disable=SC2034 # The scripts that call it use the array.
 find_ccache() {
   launcher=()

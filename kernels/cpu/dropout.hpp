@@ -12,7 +12,7 @@
 
 namespace flotilla {
 
-/// to = from / (1 − p) where the mask of (spec, step) keeps a value, else 0.
+/// to = from / (1 − p) where the mask of (spec, step) keeps a value, 0 otherwise.
 template <class T>
 void drop_out(int threads, const DropoutSpec& spec, std::uint64_t step, const T* from, T* to) {
   const std::int64_t count = spec.input.size();

@@ -23,7 +23,7 @@ void add_to(int threads, std::int64_t count, const T* x, T* y);
 /// y = relu(a + b) on `count` values.
 template <class T>
 void add_and_relu(int threads, std::int64_t count, const T* a, const T* b, T* y);
-/// dx = dy where y > 0, else 0.
+/// dx = dy where y > 0, 0 otherwise.
 template <class T>
 void mask_by_relu(int threads, std::int64_t count, const T* y, const T* dy, T* dx);
 

@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 6> activation_words = {"identity",
 constexpr std::string_view word_of(Activation f) {
   return activation_words[static_cast<std::size_t>(f)];
 }
-/// Those whose derivative follows from their value alone.
+/// The activations whose derivative is a function of their value alone.
 inline constexpr std::array activations_of_value = {Activation::identity, Activation::relu, Activation::tanh,
                                                     Activation::sigmoid};
 

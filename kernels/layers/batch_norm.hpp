@@ -72,8 +72,8 @@ class BatchNorm {
                          Tensor& y) = 0;
   /// With dz = the gradient of scale · x̂ + shift, writes sums: first Σ dz · x̂ (the scale's gradient), second
   /// Σ dz (the shift's), over this worker's N, H, W. dy + *more_dy (null: none; only with add_relu) is the
-  /// gradient of y, y what normalise wrote. add_relu also writes dz to *dresidual (may be dy or *more_dy),
-  /// else that is null.
+  /// gradient of y, y what normalise wrote. With add_relu dz is also written to *dresidual (may be dy or
+  /// *more_dy); without it dresidual is null.
   virtual void backward_sums(const Tensor& x, const Tensor& y, ScaleShift w, GivenStatistics s,
                              const Tensor& dy, const Tensor* more_dy, Tensor* dresidual,
                              ScaleShiftGradients sums) = 0;

@@ -7,9 +7,9 @@
 
 namespace flotilla {
 
-/// y = x / (1 − p) where a value is kept, else 0, p the probability of dropping (Srivastava et al. 2014). The
-/// mask is a pure function of (seed, layer, step) and the position in a plain tensor: backward computes it
-/// again.
+/// y = x / (1 − p) where a value is kept, 0 otherwise, with p the probability of dropping (Srivastava et al.
+/// 2014). The mask is a pure function of (seed, layer, step) and the position in a plain tensor: backward
+/// computes it again.
 struct DropoutSpec {
   Shape input;               ///< Any shape; the tensors are plain.
   float probability = 0.0F;  ///< In [0, 1).

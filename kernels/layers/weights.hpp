@@ -9,7 +9,7 @@ namespace flotilla {
 struct Weights {
   DeviceSpan<const float> weight;
   DeviceSpan<const float> bias;  ///< Empty without bias.
-  /// Both as Tensors::round leaves them, where DeviceInfo::reads_halves; else not read.
+  /// Both as Tensors::round leaves them; read only if DeviceInfo::reads_halves.
   GivenHalfSpan half_weight = {};
   GivenHalfSpan half_bias = {};
 };

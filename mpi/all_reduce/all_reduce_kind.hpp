@@ -52,9 +52,9 @@ struct AllReduceParts {
   const Communicator& world;
   const Communicator& host;  ///< The ranks of this host
   Precision wire = Precision::float32;
-  SharedStorage* window = nullptr;                      ///< Holds the arrays where needs_window(); else null
-  std::size_t most = 0;                                 ///< Floats that are summed at once
-  const NativeStream* stream = nullptr;                 ///< Stream of the GPU that holds the arrays
+  SharedStorage* window = nullptr;       ///< Holds the arrays if needs_window(); otherwise null
+  std::size_t most = 0;                  ///< Floats that are summed at once
+  const NativeStream* stream = nullptr;  ///< Stream of the GPU that holds the arrays
   std::function<Storage(std::size_t floats)> pinned{};  ///< Host memory that copies to the GPU are fast with
 };
 
@@ -70,7 +70,7 @@ struct AllReduceKind {
   SumsIn memory = SumsIn::any_host;
   Groups groups = Groups::none;  ///< Adds inside groups first, then across them
   KeepsTree tree = KeepsTree::never;
-  bool half_wire = false;  ///< Values travel as AllReduceSite::wire; else as float32
+  bool half_wire = false;  ///< Values are sent as AllReduceSite::wire, otherwise as float32
   bool several_communicators = true;
   /// Whether "auto" measures it where it is possible. Null: never
   bool (*worth_measuring)(const AllReduceSite& site) = nullptr;

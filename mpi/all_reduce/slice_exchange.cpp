@@ -64,8 +64,8 @@ void SliceExchange::send(const std::byte* from, std::size_t count, int to) {
   from_.push_back(-1);
 }
 
-// Not in MPI_Waitsome, which keeps a processor busy: the computation needs it, and so does the kernel's own
-// network thread, whose buffers keep the wire busy meanwhile.
+// MPI_Waitsome is avoided because it keeps a processor busy: the computation needs it, and so does the
+// kernel's own network thread, whose buffers keep the wire busy meanwhile.
 void SliceExchange::wait() {
   std::size_t left = requests_.size();
   constexpr int spins = 16;

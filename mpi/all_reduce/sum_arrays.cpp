@@ -12,7 +12,7 @@ namespace flotilla::mpi {
 
 namespace {
 
-// So that a block of the sum stays in the first-level cache while the arrays pass by.
+// Floats per block, so that a block of the sum stays in the L1 cache while the arrays are read.
 constexpr std::size_t sum_block = 2048;
 
 void sum_two(float* __restrict a, float* __restrict b, std::size_t count) {

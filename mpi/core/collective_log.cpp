@@ -74,7 +74,7 @@ CollectiveLog::~CollectiveLog() {
 }
 
 void CollectiveLog::begin(const char* kind, const char* type, std::int64_t count, const CallSite& at) {
-  // Who reads must see the number of the call before what overwrites an old one.
+  // A reader that sees parts of a new entry must also see the number of the call before it.
   std::atomic_thread_fence(std::memory_order_release);
   const std::int64_t number = begun_.load(std::memory_order_relaxed) + 1;
   Entry& entry = entries_[static_cast<std::size_t>(number) % entries_.size()];

@@ -152,7 +152,7 @@ void Communicator::barrier(CallSite at) const {
 }
 
 void Communicator::patient_barrier(CallSite at) const {
-  // Not compared before: that would not be patient.
+  // Collectives are not compared first as in barrier(): that would wait actively.
   handle_->log.begin("barrier", "", -1, at);
   const WaitingScope waiting(handle_->log);
   MPI_Request request = MPI_REQUEST_NULL;

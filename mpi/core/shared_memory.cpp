@@ -60,8 +60,8 @@ std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// Reserves the memory of a part, of which the system else says only at the first touch, by SIGBUS, that it
-/// has none. @returns the error; 0: done
+/// Reserves the memory of a part now: otherwise the system would report a lack of memory only at the first
+/// access, by SIGBUS. @returns the error; 0: done
 int reserve(int descriptor, std::size_t begin, std::size_t bytes) {
   int error = EINTR;
   while (error == EINTR && bytes > 0)

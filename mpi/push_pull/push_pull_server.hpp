@@ -56,7 +56,7 @@ class PushPullServer {
 
   /// Waits for the next request, farewells included; none when all workers have said farewell.
   std::optional<WorkerRequest> next();
-  /// The next request if one has arrived; else none. Never waits.
+  /// The next request if one has arrived, otherwise none. Never waits.
   std::optional<WorkerRequest> poll();
   /// Frees the slot of a push, and the worker's payload buffer. To be called for every request that has
   /// values or a payload, when it is complete.

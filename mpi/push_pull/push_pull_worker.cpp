@@ -34,8 +34,8 @@ void for_each_run(const ServerShare& share, Packed& done, std::size_t end, F&& f
   }
 }
 
-/// Who awaits an answer is held up by that. Who does not waits for the server to take what it sends: small
-/// messages would else pile up there.
+/// A worker that awaits an answer is slowed down by the answer. One that does not waits until the server
+/// receives its message: otherwise small messages would pile up there.
 auto sender_of(const PushPullRequest& head) {
   return head.wants_answer() ? MPI_Isend : MPI_Issend;
 }

@@ -102,7 +102,7 @@ class MismatchDetector {
   double asked_s_ = 0;
   double next_s_ = 0;
   std::vector<std::vector<CollectiveHistory>> incoming_;  ///< By rank
-  RankHistories answers_;                                 ///< Those that are complete
+  RankHistories answers_;                                 ///< Histories that are complete
   std::vector<WaitingRank> deadlock_;                     ///< Found in the round before
   std::string finding_;
 };

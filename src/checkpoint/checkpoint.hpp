@@ -42,7 +42,7 @@ struct CheckpointState {
   /// run.resume_with let differ, "changed at step 200" → "schedule.learning_rate: …"
   std::map<std::string, std::string> choices;
   bool inference_only = false;                 ///< Made by `flotilla export`: no optimizer state
-  std::map<std::string, double> numbers{};     ///< Those of StrategyState and LossScale
+  std::map<std::string, double> numbers{};     ///< Numbers of StrategyState and LossScale
   std::vector<CheckpointPart> parts{};         ///< One per worker, in their order; empty: all hold the same
   std::int64_t training_samples = 0;           ///< Samples of data.train; 0: not known
   std::vector<CheckpointPart> server_parts{};  ///< One per server, in their order; empty: no sparse tables

@@ -29,7 +29,7 @@ class CheckpointFile : public ValueSource {
   const CheckpointState& state() const { return index_.state; }
   /// The checksum of the state and the list of tensors: CheckpointPart::checksum.
   std::uint64_t checksum() const { return index_.checksum.value_or(0); }
-  bool keeps_order() const { return index_.keeps_order; }  ///< Else tensors of a group come by name
+  bool keeps_order() const { return index_.keeps_order; }  ///< False: tensors of a group are sorted by name
   std::span<const CheckpointTensor> tensors() const override { return tensors_; }
   /// @throws UserError naming the tensor whose values are damaged.
   std::span<const float> values(std::size_t tensor) override;

@@ -236,7 +236,7 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
   try {
     is_good = damage_of(path, any_number, moved).empty();
   } catch (const NewerSchema&) {
-    // Not ours to judge, so not ours to remove.
+    // This version cannot check a newer schema, so it must not remove the file.
   } catch (const UnreadableFile&) {
     // Nothing is known of it.
   }

@@ -287,7 +287,7 @@ CheckpointWriter::~CheckpointWriter() {
   }
   impl_->writer->changed.notify_all();
   if (std::uncaught_exceptions() > impl_->exceptions) {
-    // Not for the disk, but for what still uses things that are about to be destroyed.
+    // Does not wait for the disk, only for the reads of memory that is about to be destroyed.
     impl_->writer->given_up = true;
     wait_until_read();
     impl_->thread.detach();

@@ -19,7 +19,7 @@ struct SaveReport {
   std::int64_t bytes = 0;  ///< Size, with its parts
   double write_s = 0.0;
   double processor_s = 0.0;  ///< Processor time of the writing thread
-  std::string error;  ///< Empty: saved. Else why not (disk full …); the last good checkpoint is still there.
+  std::string error;  ///< Empty: saved. Otherwise why not (disk full …); the last good checkpoint is kept.
   std::string warning{};  ///< Error after it was saved; older checkpoints are still there.
 };
 
@@ -27,7 +27,7 @@ struct SaveReport {
 struct SavingWorkers {
   int rank = 0;                     ///< Worker 0 writes the checkpoint, and reports
   std::string name = "the worker";  ///< In messages: "rank 3 on node7"
-  /// Else each host has a folder of its own, with the parts of its workers, and one worker of each host
+  /// False: each host has a folder of its own with the parts of its workers, and one worker of each host
   /// writes the checkpoint into it.
   bool share_folder = true;
   /// Collective over the workers, on their writing threads: each gives a text and gets those of all, in the

@@ -39,7 +39,7 @@ struct FileIndex {
   CheckpointState state;
   std::optional<std::uint64_t> checksum;  ///< Stored checksum of state and tensor list
   std::vector<StoredTensor> tensors;
-  bool keeps_order = true;            ///< Parameters and statistics come as they were written; else by name
+  bool keeps_order = true;  ///< Parameters and statistics are in the order of writing; otherwise by name
   std::vector<std::string> problems;  ///< Problems other than those of tensors: "has no attribute step"
 };
 

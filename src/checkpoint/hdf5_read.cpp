@@ -166,7 +166,7 @@ herr_t add_name(hid_t, const char* name, const Info*, void* names) {
   return static_cast<NameList*>(names)->add(name);
 }
 
-/// The names in a group: in the order of making where the file keeps it, else by name.
+/// The names in a group: in the order of creation if the file keeps it, otherwise by name.
 std::vector<std::string> names_in(hid_t group) {
   const H5_index_t by = keeps_order(group) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
   NameList names;

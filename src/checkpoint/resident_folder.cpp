@@ -194,7 +194,8 @@ std::string ResidentFolder::why_abandoned(const std::string& id) const {
   if (!is_there() || lock_holder(path_) != "") return {};
   const std::string path = path_ + run_name;
   const std::string run = flotilla::is_there(path) ? File::open(path).text() : "";
-  if (!run.empty() && flotilla::is_there(folder_of(run))) {  // else the run may be another container's
+  if (!run.empty() &&
+      flotilla::is_there(folder_of(run))) {  // otherwise the run may belong to another container
     const auto record = ResidentRecord::read(run);
     if (record && record->id == id) return {};
     return cat(run, record ? " was started again since" : " has ended or is gone");

@@ -14,8 +14,8 @@ namespace flotilla {
 /// What a run's folder says of the state that its hosts keep in memory: the file `resident`, which is there
 /// from the start of a training to its end in order.
 struct ResidentRecord {
-  std::string id;                  ///< Of this start of the run, in the names of the folders in memory
-  std::int64_t follows = -1;       ///< Step of the newest checkpoint in the run's folder; −1: none
+  std::string id;             ///< Identifies this start of the run, in the names of the folders in memory
+  std::int64_t follows = -1;  ///< Step of the newest checkpoint in the run's folder; −1: none
   std::vector<std::string> hosts;  ///< Names of the hosts that keep it
 
   static std::string new_id();  ///< 16 random hexadecimal digits
@@ -29,7 +29,7 @@ struct ResidentRecord {
 struct ResidentState {
   std::string file{};
   std::int64_t step = -1;
-  std::uint64_t checksum = 0;  ///< Of the state and all values, equal on all hosts
+  std::uint64_t checksum = 0;  ///< Checksum of the state and all values, equal on all hosts
   /// Why the run's folder lacks a part that belongs to it, once all hosts have saved theirs; empty: none is
   /// missing
   std::string missing{};

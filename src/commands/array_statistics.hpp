@@ -17,7 +17,7 @@ struct Moments {
   double squares = 0.0;  ///< Sum of the squared differences to the mean
 
   double deviation() const;
-  /// Those of both sets of numbers (Chan, Golub, LeVeque 1979).
+  /// Makes these the moments of both sets of numbers (Chan, Golub, LeVeque 1979).
   void add(const Moments& other);
 };
 

@@ -54,7 +54,7 @@ Config config_of(const BenchInputArguments& arguments) {
 struct Rate {
   std::int64_t samples = 0;
   double seconds = 0.0;
-  bool bytes = false;  ///< Not floats
+  bool bytes = false;  ///< Samples are bytes, not floats
 };
 
 Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t samples) {

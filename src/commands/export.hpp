@@ -10,7 +10,7 @@ namespace flotilla {
 
 struct ExportArguments {
   std::string checkpoint;  ///< A file or a folder
-  std::string output;      ///< An ONNX file where it ends in ".onnx", else HDF5
+  std::string output;      ///< An ONNX file if it ends in ".onnx", otherwise HDF5
   bool best = false;       ///< The best checkpoint of the folder
   bool average = false;    ///< The averaged weights (train.average_decay) instead of those that were trained
   bool keep_batch_norm = false;     ///< ONNX: as nodes of their own

@@ -28,8 +28,8 @@ LoadedDeck deck_for(const LoadedCheckpoint& checkpoint, const std::string& path,
                     const std::vector<std::string>& overrides, const std::string& remedy,
                     const mpi::Communicator& world);
 
-/// Collective. The names of the classes: of the file data.class_names, where that is another one than in
-/// training, else those that the checkpoint keeps. Empty: they have numbers only.
+/// Collective. The names of the classes: those in the file data.class_names if it differs from the one used
+/// in training, otherwise those that the checkpoint keeps. Empty: classes have numbers only.
 /// @throws AgreedFailure for a file that does not fit
 std::vector<std::string> names_for(const LoadedCheckpoint& checkpoint, const Config& config,
                                    const mpi::Communicator& world);
@@ -58,8 +58,8 @@ class Inference {
   Network& network() { return *network_; }
   DeviceSpan<float> sums() { return sums_.span().subspan(0, loss_sums); }  ///< loss_sums floats of scratch.
   NetworkInputs inputs();
-  /// The outputs of the rows of a batch that count, after forward: of a model that predicts numbers in units
-  /// of the data, else logits. Valid until the next call.
+  /// The outputs of the rows of a batch that count, after forward: in units of the data for a model that
+  /// predicts numbers, otherwise logits. Valid until the next call.
   std::span<const float> outputs(const Batch& batch);
 
  private:

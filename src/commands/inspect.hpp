@@ -16,7 +16,7 @@ struct InspectArguments {
 
 /// Options for showing a checkpoint.
 struct InspectOptions {
-  bool json = false;  ///< Else a table
+  bool json = false;  ///< False: a table
   bool deck = false;  ///< Append the deck; of CSV only that. JSON always has it
   std::function<void(const std::string&)>
       on_damaged{};  ///< For a folder: gets a message for each damaged checkpoint

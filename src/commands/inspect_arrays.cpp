@@ -30,7 +30,7 @@ constexpr std::size_t most_told_groups = 64;
 struct ArrayFacts {
   std::string name;
   ArrayForm form;
-  bool channels_last = false;  ///< So it seems: (N,H,W,C) with at most 4 channels
+  bool channels_last = false;  ///< Guessed: (N,H,W,C) with at most 4 channels
   ArrayStatistics values;
   std::string problem;  ///< Why it cannot be read; empty: it can
 };

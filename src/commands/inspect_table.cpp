@@ -143,7 +143,7 @@ Table read_table(const std::string& path) {
   return table;
 }
 
-/// The column that is called like a label or target; else the last one.
+/// The column with a usual name of a label or target; if there is none, the last one.
 std::size_t target_of(const Table& table) {
   static constexpr std::array<std::string_view, 10> names = {
       "label", "class", "target", "y", "labels", "species", "outcome", "category", "quality", "price"};

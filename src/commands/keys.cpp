@@ -14,7 +14,7 @@ namespace flotilla {
 namespace {
 
 struct KeysArguments {
-  std::vector<std::string> words;  ///< Of a question, or a path as explained_keys() takes it
+  std::vector<std::string> words;  ///< Words of a question, or a path as explained_keys() takes it
   bool all = false;
 };
 

@@ -10,7 +10,8 @@ namespace flotilla {
 /// `flotilla report`: of which runs, and what to write.
 struct ReportArguments {
   std::vector<std::string> runs;  ///< Their folders
-  std::string output;  ///< The page; empty: report.html in the folder of one run, else in the current folder
+  std::string output;  ///< The page; empty: report.html in the folder of a single run, otherwise in the
+                       ///< current folder
   std::string svg;     ///< Folder for a picture of each chart; empty: none
   std::string csv;     ///< Folder for tables of the steps and validations of each run; empty: none
 };

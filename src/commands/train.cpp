@@ -36,7 +36,7 @@ namespace flotilla {
 
 namespace {
 
-/// The trace of this rank, where the deck asks for one; else null sinks.
+/// The trace of this rank if the deck asks for one, otherwise null sinks.
 class Tracing {
  public:
   Tracing(const Config& config, const mpi::Communicator& world) : loading_(loader_options(config.data)) {
@@ -94,7 +94,7 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
   return limit;
 }
 
-/// mlperf.log on worker 0, where the deck asks for it, after its lines about the start; else null.
+/// mlperf.log on worker 0 if the deck asks for it, with its lines about the start written; otherwise null.
 std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
   if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
   const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;

@@ -17,9 +17,9 @@ namespace flotilla {
 struct RunNews {
   std::vector<std::string> lines;  ///< As the run's own console has them
   std::string waiting;             ///< The event that is waited for; empty: the run goes on
-  double quiet_s = 0.0;          ///< Time since the run's last line, where that is what is waited for; else 0
-  std::string live;              ///< live_line() of the last report; empty: none since the start
-  std::optional<int> exit_code;  ///< Exit code of the run, once it has ended and left its folder
+  double quiet_s = 0.0;            ///< Time since the run's last line if a line is waited for, otherwise 0
+  std::string live;                ///< live_line() of the last report; empty: none since the start
+  std::optional<int> exit_code;    ///< Exit code of the run, once it has ended and left its folder
 };
 
 /// Follows a run by the files in its folder, from any host that sees them.

@@ -269,7 +269,7 @@ Overrides own_overrides(const Plan& plan, const std::string& output, std::size_t
   return own;
 }
 
-/// run.output of the last override that has one; else `otherwise`.
+/// run.output of the last override that has one; if there is none, `otherwise`.
 std::string overridden_output(const Overrides& overrides, const std::string& otherwise) {
   const std::string key = "run.output=";
   std::string value = otherwise;
@@ -316,7 +316,7 @@ class Trainings {
     return load_deck(source);
   }
 
-  /// Those of the deck without any run's overrides.
+  /// The mistakes in the deck without any run's overrides.
   Overrides mistakes_of_all() const {
     try {
       load({}, {});

@@ -12,14 +12,13 @@ namespace flotilla {
 
 /// Figures of a whole run, resumes included, read from its metrics.jsonl.
 struct RunFigures {
-  std::string
-      end{};  ///< Reason in the last line "end" after all steps; empty: there is none, the run has not ended
+  std::string end{};      ///< Reason in the line "end" after the last step; empty: the run has not ended
   std::string device{};   ///< Device that computed
   DataIdentities data{};  ///< At the last start; without those that an earlier version did not write
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;
-  std::int64_t samples = 0;  ///< That training saw, over all workers
+  std::int64_t samples = 0;  ///< Samples that training saw, over all workers
   std::string metric{};      ///< Metric of the next two: "accuracy_top1" (of averaged weights where there are
                          ///< some), of clicks "auc", of numbers "r2", of labels that are 0 or 1 "accuracy";
                          ///< empty: no validation
@@ -28,7 +27,7 @@ struct RunFigures {
   double loss = 0.0;                 ///< Training loss at the last report
   double seconds = 0.0;              ///< Time of steps, without validation and checkpoints
   std::optional<double> target_s{};  ///< `seconds` at the first validation that reached the target
-  double bytes_per_sample = 0.0;     ///< That worker 0 sent for each sample of its own
+  double bytes_per_sample = 0.0;     ///< Bytes that worker 0 sent for each sample of its own
   double exposed_share = 0.0;        ///< Share of `seconds` that worker 0 waited for communication
   double samples_per_s() const { return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0; }
 };

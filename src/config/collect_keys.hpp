@@ -35,7 +35,7 @@ struct DeckValues {
   /// Paths of keys and tables whose mistake is already reported: no second one is made of them.
   std::set<std::string, std::less<>> unusable;
 
-  /// The given value of the key: the override, else the deck's value, else null.
+  /// The given value of the key: the override, otherwise the deck's value, otherwise null.
   const Given* find(std::string_view path) const;
   /// The origin of an element of an array; without a place in the deck's text for a default.
   Origin origin_of(std::string_view path, std::size_t element) const;

@@ -275,13 +275,13 @@ inline constexpr auto words_of<LocalStatistics> = deck_words("average", "local",
 
 /// strategy.kind = "local-sgd" and "adaptive-local-sgd".
 struct LocalSgdConfig {
-  bool adaptive = false;                      ///< Not a key: the kind says it
+  bool adaptive = false;                      ///< Not a key: set by the kind
   std::int64_t period = 1;                    ///< Not adaptive: steps from one averaging to the next
   PeriodWarmUp warm_up = PeriodWarmUp::none;  ///< Not adaptive
   PeriodRule rule = PeriodRule::guide;        ///< Adaptive
   std::int64_t initial_period = 1;            ///< Adaptive
   double lowest_loss = 0.6;                   ///< guide: F_inf
-  std::int64_t begin_step = 0;                ///< Until it, all workers take every step together
+  std::int64_t begin_step = 0;                ///< Before this step all workers take every step together
   double begin_epoch = 0.0;                   ///< begin_step in epochs
   BeforeBegin before_begin = BeforeBegin::average;
   LocalMomentum momentum = LocalMomentum::local;
@@ -313,8 +313,9 @@ struct ServerConfig {
   bool slice_parameters = true;
   std::int64_t min_block_size = 8192;  ///< values
   std::int64_t push_every = 1;         ///< half_async, geo: steps
-  std::int64_t max_staleness = 0;      ///< Not sync: pushes; 0: no bound. The default follows push_every
-  std::int64_t pipeline = 0;           ///< async: 1 has a step's exchange last until the end of the next step
+  std::int64_t max_staleness =
+      0;                      ///< Modes other than sync: pushes; 0: no bound. push_every sets the default
+  std::int64_t pipeline = 0;  ///< async: 1 has a step's exchange last until the end of the next step
   Precision wire = Precision::float32;  ///< Type of pushes and rows
   bool shared_memory = true;            ///< Between a worker and a server of one host
   std::int64_t part_kb = 56;            ///< KiB of float32 values in a message

@@ -243,7 +243,7 @@ struct DataConfig {
   std::vector<std::int64_t> shape;  ///< random: of one sample
   double mean = 0.5;                ///< idx, and arrays of bytes: (pixel / 255 − mean) / std
   double std = 0.5;
-  bool pixel_scale_given = false;  ///< Not a key: whether one of the two stands in the deck
+  bool pixel_scale_given = false;  ///< Not a key: whether the deck sets one of the two
   std::string class_names;  ///< File of the names of classes, one a line; empty: looked for next to the data
   std::string stage_to;     ///< Folder of the host that data are copied to first; empty: none
   std::int64_t threads = 1;
@@ -266,7 +266,7 @@ struct DataConfig {
   std::vector<double> target_std{};
 
   TableConfig table{};  ///< csv
-  FoundInData found{};  ///< Not a key
+  FoundInData found{};  ///< Not a key: what the data decide
 
   // Both kinds of click data; data/clicks/line_format.hpp says more.
   std::int64_t hash_buckets = 1000001;                   ///< 0: ids are the whole 64 bits of the hash
@@ -280,7 +280,7 @@ struct DataConfig {
   CropConfig crop{};
   double flip = 0.0;  ///< idx as well; decks of photographs: 0.5 if not given
   std::vector<double> color_jitter = {0.0, 0.0, 0.0, 0.0};  ///< Brightness, contrast, saturation, hue
-  // Those of idx as well; data/augmentation.hpp says more.
+  // Keys of images and of idx; see data/augmentation.hpp.
   std::int64_t crop_padding = 0;
   double erase = 0.0;
   EraseConfig erased{};

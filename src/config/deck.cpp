@@ -114,8 +114,9 @@ void check_presence(const Config& config, const DeckValues& given, Mistakes& mis
       if (active || value == source->end()) continue;
       mistakes.add(value->second.origin, key.path + needs_text(condition, config));
     }
-    const bool missing = key.presence == Necessity::required && given.find(key.path) == nullptr &&
-                         key.field.read(config) == default_of(key);  // else a kind has one of its own
+    const bool missing =
+        key.presence == Necessity::required && given.find(key.path) == nullptr &&
+        key.field.read(config) == default_of(key);  // if not, the kind has a default of its own
     if (active && missing && !given.is_unusable(key.path)) {
       mistakes.add({}, cat(key.path, " is missing (", type_name(default_of(key)), "): ", key.help));
     }

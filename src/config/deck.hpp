@@ -17,8 +17,9 @@ namespace flotilla {
 struct DeckSource {
   std::string path;  ///< For messages, and the folder that paths in the deck are relative to
   std::string text;  ///< TOML
-  std::vector<std::string> overrides;                ///< "key.path=value", from the command line
-  std::vector<config::PlacedOverride> written = {};  ///< Those of another file, between deck and command line
+  std::vector<std::string> overrides;  ///< "key.path=value", from the command line
+  std::vector<config::PlacedOverride> written =
+      {};              ///< Overrides of another file, applied before `overrides`
   bool saved = false;  ///< The text is the resolved deck of a checkpoint: its paths are literal
 };
 

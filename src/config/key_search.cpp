@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_found = 5;
 constexpr std::size_t page_width = 100;
 constexpr std::size_t longest_sentence = 220;
-constexpr double least_share = 0.03;  ///< Of the best's points, for a key that is shown
+constexpr double least_share = 0.03;  ///< Share of the best key's points that a key needs to be shown
 
 /// Words of a question that say nothing about a key.
 constexpr std::string_view empty_words[] = {"a",  "and", "do",  "for", "how", "i",   "in",   "is",
@@ -162,7 +162,7 @@ std::string similar_word(const Words& asked, const std::vector<Entry>& entries) 
   return {};
 }
 
-/// Those that topics list first, in their order.
+/// All keys: first those that topics list, in their order.
 std::vector<Entry> all_entries() {
   std::vector<const Key*> keys;
   for (const Topic& topic : topics())

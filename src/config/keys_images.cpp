@@ -114,7 +114,7 @@ std::vector<Key> image_keys() {
       key<&DataConfig::exif_orientation>("data.exif_orientation", any_value(), on_request,
                                          "Turn images as their EXIF data say; PaddlePaddle's Fleet does not")
           .only_for(photographs),
-      // These may change on resuming: after a bad image ended a run, they are the way to go on.
+      // These keys may change on resuming: after a bad image ended a run, they are the way to go on.
       key<&DataConfig::max_pixels>("data.max_pixels", positive(most_count), may_change,
                                    "An image with more is a bad one: it might be made to fill the memory")
           .only_for(photographs),

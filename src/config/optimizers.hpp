@@ -42,7 +42,7 @@ struct OptimizerConfig {
 struct OptimizerDescriptor {
   OptimizerKind kind;
   std::vector<std::string_view> keys;  ///< Keys of [optimizer] that not all optimizers have: "momentum"
-  UpdateRule (*rule)(const OptimizerConfig&);  ///< That of LAMB has no array for the direction.
+  UpdateRule (*rule)(const OptimizerConfig&);  ///< The rule of LAMB has no array for the direction.
   bool descends =
       false;  ///< Plain gradient descent: an update is proportional to the learning rate and the gradients.
   bool needs_norms = false;      ///< Updates depend on norms of whole tensors.

@@ -37,7 +37,7 @@ struct Augmentation {
 
 /// Draws the augmentation of an image: torchvision's RandomHorizontalFlip, RandomCrop with padding (the
 /// images of CIFAR in He et al. 2016, section 4.2) and RandomErasing (Zhong et al. 2020: ten tries at a
-/// rectangle that is lower and narrower than the image, else none).
+/// rectangle that is lower and narrower than the image, then none is erased).
 Augmentation draw_augmentation(Random& random, std::int64_t image_height, std::int64_t image_width,
                                const AugmentationSpec& spec);
 

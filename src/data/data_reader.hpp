@@ -71,11 +71,11 @@ struct DataReader {
   std::vector<std::string> (*class_names)(const DataConfig& data, std::int64_t classes) = nullptr;
   bool class_folders = false;        ///< The classes are the folders in DataSourceConfig::path
   bool predicts_several = false;     ///< `flotilla predict` takes several paths
-  std::string_view one_advice = {};  ///< Else: what to name instead of several: "; of several logs name …"
+  std::string_view one_advice = {};  ///< If it does not: what to name instead, "; of several logs name …"
   /// For text files: whether the first line, without surrounding blanks, is of this kind.
   bool (*is_line)(std::string_view line) = nullptr;
   FileKind file{};                      ///< Kind of a file with such a line
-  const ArrayFormat* arrays = nullptr;  ///< Format of a kind of arrays (open_arrays.hpp); else null
+  const ArrayFormat* arrays = nullptr;  ///< Format of a kind of arrays (open_arrays.hpp), otherwise null
 };
 
 extern const DataReader idx_reader, image_list_reader, image_folder_reader, webdataset_reader, hdf5_reader,
@@ -88,8 +88,8 @@ inline constexpr std::array data_readers = {
 
 const DataReader& reader_of(DataKind kind);
 
-/// The names of the classes 0, 1 … of a deck: the lines of the file data.class_names, if that is given; else
-/// DataReader::class_names. Empty: they have numbers only.
+/// The names of the classes 0, 1 … of a deck: the lines of the file data.class_names if that is given,
+/// otherwise DataReader::class_names. Empty: classes have numbers only.
 /// @throws UserError for a file that does not name as many classes
 std::vector<std::string> class_names(const DataConfig& data, std::int64_t classes);
 

@@ -59,8 +59,8 @@ struct WhatIs {
   std::string wanted = "files";                           ///< For messages: "*.tar"
 };
 
-/// The files that `path` names: itself, if it is a file; else those that its braces stand for, which need not
-/// be there, and of folders and of wildcards ("*", "?" and "[…]") the files in the order of comes_before. The
+/// The files that `path` names: itself, if it is a file; otherwise the expansions of its braces, which need
+/// not exist, and for folders and wildcards ("*", "?" and "[…]") the files in the order of comes_before. The
 /// longest beginning of `path` that names a folder stands for itself, whatever its letters.
 /// @param what_is of the files of folders, and of those that match wildcards unless none of these is data
 /// @param left_out gets other files, hidden ones, and folders in folders

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t most_letters = 256;  // checkpoints keep the text in an attribute
 
-/// "127.5" of equal values, else "[0.1, 0.2]"; of very many their checksum.
+/// "127.5" for equal values, otherwise "[0.1, 0.2]"; for very many values their checksum.
 std::string values_text(std::vector<double> values, double unit) {
   for (double& value : values) value *= unit;
   if (std::ranges::all_of(values, [&](double value) { return value == values.front(); }))

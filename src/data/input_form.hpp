@@ -25,7 +25,7 @@ std::string target_form(const DataConfig& data);
 
 /// Compares the inputs of data with those that a model was trained on.
 /// @param trained, now input_form() of both  @param data names the data in messages
-/// @returns a sentence where the numbers are of another type and scaled alike; else empty
+/// @returns a sentence if the numbers have another type but are scaled the same way, otherwise empty
 /// @throws UserError where the network would see other values of the same numbers
 std::string compare_inputs(const std::string& trained, const std::string& now, const std::string& data);
 

@@ -39,7 +39,7 @@ class LineReader {
 /// The number, from 1 on, of the line that begins at byte `begin`. Reads all before it: for messages.
 std::int64_t line_number(const File& file, std::int64_t begin);
 
-/// Index of the offsets of a file's samples: of all of them if they are few, else of every 2ⁿ-th, so that
+/// Index of the offsets of a file's samples: all of them if they are few, otherwise every 2ⁿ-th, so that
 /// memory is bounded.
 class LineIndex {
  public:

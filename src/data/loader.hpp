@@ -76,7 +76,7 @@ struct LoaderOptions {
   std::int64_t kept = 1;                         ///< The last so many batches stay valid
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
-  bool keep_bad = false;                         ///< Not in training: notes it in Batch::bad
+  bool keep_bad = false;                         ///< Outside training: records it in Batch::bad
   double mixup = 0.0;   ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
   double cutmix = 0.0;  ///< As mixup's
   PinMemory pin = {};   ///< Makes copies of batches to the device fast; may be empty

@@ -23,7 +23,7 @@ void mix(std::span<float> a, std::span<float> b, float share);
 /// The mixing of a step's pairs.
 struct PairMix {
   float share = 0.0F;  ///< Share of the partner in the label
-  bool cut = false;    ///< CutMix: the rectangle is exchanged. Else mixup with this share
+  bool cut = false;    ///< True: CutMix, the rectangle is exchanged; false: mixup with `share`
   Box rectangle{};
 };
 

@@ -38,7 +38,7 @@ class ClassSamples {
 
  private:
   std::vector<std::int64_t> samples_;  ///< By class
-  std::vector<std::int64_t> begins_;   ///< Of each class in samples_, and its end
+  std::vector<std::int64_t> begins_;   ///< Begin of each class in samples_, and the end
 };
 
 /// The order of an epoch's samples, a pure function of (seed, epoch, samples, spec), in constant memory.
@@ -73,7 +73,7 @@ class EpochOrder {
   std::int64_t samples_;
   OrderSpec spec_;
   std::optional<Permutation> permutation_;  ///< Permutation of all samples, or of all whole blocks
-  std::int64_t window_ = -1;                ///< That of window_order_; −1: none
+  std::int64_t window_ = -1;                ///< Window of window_order_; −1: none
   std::optional<Permutation> window_order_;
   std::shared_ptr<const ClassSamples> classes_;  ///< Null: not balanced. A window is a round
 };
@@ -92,7 +92,7 @@ struct Sharding {
   std::int64_t workers = 1;
   std::int64_t batch = 0;  ///< Per worker and micro-step
   std::int64_t micro_steps = 1;
-  bool drop_last = false;  ///< Else the last batch wraps around to the start of the same epoch's order
+  bool drop_last = false;  ///< False: the last batch wraps around to the start of the epoch's order
   SampleOrder order = SampleOrder::shuffled;
   std::int64_t block = 1;   ///< blocks: neighbouring samples that lie in one block
   std::int64_t buffer = 1;  ///< blocks: samples that are shuffled with each other, a multiple of `block`

@@ -63,7 +63,7 @@ void skip_access_times(int descriptor) {
 
 int make_nameless(const std::string& folder) {
   const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  // Not every file system has O_TMPFILE (NFS has not).
+  // Not every file system supports O_TMPFILE (NFS does not).
   if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
   std::string path = folder + "/flotilla-XXXXXX";
   const int named = ::mkostemp(path.data(), O_CLOEXEC);

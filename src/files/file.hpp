@@ -28,7 +28,7 @@ std::string system_message(int error);
 
 /// "cannot open '/data/a.gz': No such file or directory; check the path".
 /// @param remedy may be null
-/// @throws UserError if nothing of this name is there, or a folder; else UnreadableFile
+/// @throws UserError if nothing of this name exists or it is a folder, otherwise UnreadableFile
 [[noreturn]] void fail_to_read(const std::string& name, int error, Remedy remedy = nullptr);
 
 /// "cannot write '/data/a': No space left on device". @param remedy may be null  @throws UserError
@@ -114,7 +114,7 @@ class File {
 
 std::string own_host_name();  ///< The name that the system gives this host.
 
-/// The folder for temporary files: $TMPDIR, else /tmp.
+/// The folder for temporary files: $TMPDIR, otherwise /tmp.
 std::string temporary_folder();
 
 /// Writes all of `text`, with one system call where the system takes it whole. Returns 0 or the errno. A

@@ -51,7 +51,7 @@ std::string reason_of_system() {
   return reason;
 }
 
-/// That of the innermost Session of this thread; null: there is none, or it reads no file.
+/// The file of this thread's innermost Session; null: there is no session, or it reads no file.
 thread_local const SessionFile* file_being_read = nullptr;
 
 /// The sentence about the link into another file that this thread did not follow last; empty: there was none.

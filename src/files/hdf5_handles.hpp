@@ -32,7 +32,8 @@ std::string library_version();  ///< "1.10.8". A Session is held.
 std::string last_error();
 
 /// @returns `result`. @throws if it is negative: SystemRefusal; NotRead for a link that within_the_file()
-/// does not follow and for a format that is newer than the library; else LibraryError with HDF5's own text.
+/// does not follow and for a format that is newer than the library; otherwise LibraryError with HDF5's own
+/// text.
 template <class Result>
 Result check(Result result, const char* call, std::source_location at = std::source_location::current());
 

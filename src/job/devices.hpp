@@ -12,8 +12,8 @@
 
 namespace flotilla {
 
-/// Collective over the ranks that compute. Assigns a GPU to each of them where the deck asks for the device
-/// "cuda"; else none.
+/// Collective over the ranks that compute. Assigns a GPU to each of them if the deck asks for the device
+/// "cuda", otherwise none.
 /// @throws AgreedFailure as visible_gpus() and mpi::bind_gpus() do
 mpi::GpuBinding find_gpus(const DeviceConfig& device, const mpi::Communicator& workers,
                           const std::vector<mpi::Place>& places);

@@ -152,7 +152,7 @@ void check_shared_folder(const mpi::Communicator& world, const std::vector<mpi::
   int levels = token ? token->levels() : 0;
   world.broadcast(std::span(&levels, 1));
 
-  // Not only one rank of each host: a rank may be in a container of its own.
+  // Every rank looks, not one per host: a rank may be in a container of its own.
   const int host = places[static_cast<std::size_t>(world.rank())].host_index;
   const double patience_here_s = host == places.front().host_index ? std::min(1.0, patience_s) : patience_s;
   const std::int64_t mine = appears(Token::place_of(here, levels), name, patience_here_s) ? 1 : 0;

@@ -19,7 +19,8 @@ struct SlurmTime {
   std::string unknown{};           ///< Why the limit is unknown; empty: it is known
 };
 
-/// From SLURM_JOB_END_TIME, else by asking squeue once (10 s at most): on one rank, not on all.
+/// Reads SLURM_JOB_END_TIME, or asks squeue once if that is not set (10 s at most): to be called on one rank,
+/// not on all.
 SlurmTime slurm_time();
 
 /// This user's jobs that squeue lists (10 s at most), the pending ones first, each as "job 123 resnet50 is

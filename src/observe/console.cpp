@@ -60,11 +60,11 @@ void add_averages(std::string& line, const ValidationReport& report) {
     }
 }
 
-/// Who sees a kind of message, and how.
+/// The verbosity at which a kind of message is shown, and its format.
 struct MessageKind {
   Verbosity from;              ///< Shown by this and all that show more
   const char* colour;          ///< On a terminal; empty: none
-  std::size_t most_letters{};  ///< Unless all is shown; 0: any number
+  std::size_t most_letters{};  ///< Maximum length unless everything is shown; 0: no limit
 };
 
 /// In the order of Message.

@@ -76,8 +76,8 @@ struct LiveStep {
   double step_s = 0.0;         ///< A step, over the last seconds
   std::optional<double>
       waiting{};  ///< Share of the time spent waiting for input and other workers, in [0, 1]
-  std::optional<double> seconds_per_step{};  ///< Mean over the run so far, including all that happens between
-                                             ///< steps; else step_s
+  std::optional<double> seconds_per_step{};  ///< Mean over the run so far, including all between steps; if
+                                             ///< empty, step_s is used
 };
 
 /// The terminal's last line about a training:

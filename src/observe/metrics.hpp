@@ -25,7 +25,7 @@ enum class Shown {
 
 /// A metric as a chart of the report; its curves are those of training, validation and averaged weights.
 struct MetricChart {
-  int place = 0;             ///< Among the charts, from 1; 0: there is none
+  int place = 0;             ///< Position among the charts, from 1; 0: no chart
   std::string_view name{};   ///< Name of its picture's file
   std::string_view title{};  ///< "Accuracy, top 1"
   bool from_zero = false;
@@ -65,7 +65,7 @@ const Metric* find_metric(std::string_view key);
 const Metric& compared_metric(const Figures& figures);
 const Metric& compared_metric(MetricOf of);
 
-/// Those figures of the averaged weights that are reported.
+/// The figures of the averaged weights that are reported.
 Figures reported_averages(const Figures& figures);
 
 }  // namespace flotilla

@@ -15,7 +15,7 @@ namespace flotilla {
 /// The form of an exported model.
 struct OnnxForm {
   Shape sample{};                ///< (C,H,W) of images, (values) of rows; of click models and MLPs not needed
-  bool keep_batch_norm = false;  ///< As nodes; else they are folded into the weights before them
+  bool keep_batch_norm = false;  ///< True: as nodes; false: folded into the weights before them
   /// The input is images of bytes (N,H,W,C) that are scaled so, the output probabilities instead of logits.
   std::optional<ByteScaling> preprocessing{};
   /// The input is numbers as they are stored, which the model scales so: one mean and deviation, or one for

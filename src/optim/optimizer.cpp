@@ -113,7 +113,7 @@ class Lamb : public Optimizer {
 
  private:
   NormedUpdates normed_;
-  std::vector<FlatRange> rate_ranges_;  ///< Those of the update: without weight decay
+  std::vector<FlatRange> rate_ranges_;  ///< Ranges of the update: without weight decay
   Storage direction_;
 };
 

@@ -17,7 +17,8 @@ namespace flotilla {
 /// Whether optimizer.frozen names the parameter.
 bool is_frozen(const OptimizerConfig& config, const std::string& parameter);
 
-/// The factor of the parameter's learning rate: of optimizer.rates the last entry that names it, else 1.
+/// The factor of the parameter's learning rate: that of the last entry of optimizer.rates that matches its
+/// name, otherwise 1.
 float rate_factor_of(const OptimizerConfig& config, const std::string& parameter);
 
 /// For each parameter, whether optimizer.frozen names it.

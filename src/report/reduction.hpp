@@ -36,7 +36,7 @@ class Reduction {
   void add(Point point);
   /// In the order of the steps, the first and the last point among them: at most 2 · most_buckets + 2.
   std::vector<Point> points() const;
-  /// The mean of each bucket, at its last step, where the points are not kept as they are; else nothing.
+  /// The mean of each bucket, at its last step, if the points were reduced; otherwise empty.
   std::vector<Point> means() const;
 
  private:

@@ -93,8 +93,8 @@ class ModelUpdate {
   /// an overflow guard false: the device decides, and apply() changes nothing where it finds one
   /// @param summands GradientSums::summands()
   bool prepare(double learning_rate, std::int64_t summands);
-  /// Loss and accuracies from the sums; with Parts::weighted the weights of the step's samples too, so that
-  /// the host waits for it in any case. @param now those of this step, for which the host waits; else those
+  /// Loss and accuracies from the sums; with Parts::weighted the weights of the step's samples too, for which
+  /// the host waits in any case. @param now true: those of this step, for which the host waits; false: those
   /// of the step before
   StepOutcome outcome(bool now);
   /// Makes apply() scale the gradients so that the norm of their mean is at most Parts::clip_norm.

@@ -30,7 +30,7 @@ struct StepOutcome {
   std::int64_t period = 0;  ///< Period of local SGD from now on; 0: none
   std::string note{};       ///< For the log
   bool late = false;        ///< The values are those of the step before
-  bool all_workers = true;  ///< Over the samples of all workers, equal on each; else of this one only
+  bool all_workers = true;  ///< Over all workers' samples, equal on each; false: over this worker's only
   bool skipped = false;     ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
   bool unrecoverable = false;   ///< This worker's gradients overflowed, and no smaller scale would help
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker

@@ -25,7 +25,7 @@ struct Beginning {
   std::map<std::string, std::string> changes{};  ///< Continuation::changes
   /// Validations::numbers(): without the best of a figure that checkpoint.best no longer names
   std::map<std::string, double> numbers{};
-  double seconds = 0.0;  ///< That steps took before; with train.seconds
+  double seconds = 0.0;  ///< Time that earlier steps took; with train.seconds
 };
 
 /// The start of the training loop. @param resumed null: at zero

@@ -16,7 +16,7 @@
 namespace flotilla {
 
 struct Evaluation {
-  Figures figures{};  ///< Those of metrics() that the model has
+  Figures figures{};  ///< Figures of metrics() that apply to the model
   std::int64_t samples = 0;
   std::vector<Figures> outputs{};  ///< Figures of each output, where the model predicts no classes
   std::int64_t not_finite = -1;    ///< First sample of the first batch whose loss is not finite; −1: none

@@ -63,8 +63,8 @@ void ModelChecks::check_finite(const StepOutcome& outcome) {
   end_diverged_alone(what);
 }
 
-/// Not every worker holds all arrays that are saved: where servers update, worker 0 alone has the optimizer's
-/// slots.
+/// Some arrays that are saved are not on every worker: where servers update, worker 0 alone has the
+/// optimizer's slots.
 void ModelChecks::check_finite(const StrategyState& state) {
   std::string what;
   for (const StateArray& array : state.shared)

@@ -18,7 +18,7 @@ namespace flotilla {
 /// The intended use of a deck's network.
 struct NetworkUse {
   Shape sample;            ///< Shape of a sample; of click data that of its dense values
-  std::int64_t slots = 0;  ///< Slots of click data; else 0
+  std::int64_t slots = 0;  ///< Slots of click data, otherwise 0
   std::int64_t batch = 0;
   Purpose purpose = Purpose::training;
   bool accumulate = false;             ///< backward adds to the gradients (micro-steps)
@@ -48,14 +48,14 @@ Initializer initializer_of(const ModelConfig& model);
 /// one thread, equally on all ranks. @throws UserError as config::add_model_kind does
 void add_model(ModelKind kind);
 
-/// Whether the network is a list of layers; else it is of a program's own.
+/// Whether the network is a list of layers rather than one that a program registered.
 bool is_listed(const ModelConfig& model);
 
 /// The layers of a listed model that takes `input`: a sample, of a click model the features.
 /// @throws UserError naming the layer that does not fit
 std::vector<PlannedLayer> plan_model(const ModelConfig& model, const Shape& input, Purpose purpose);
 
-/// The input shape of a network for samples of this shape. @param slots of click data; else 0
+/// The input shape of a network for samples of this shape. @param slots of click data, otherwise 0
 Shape network_input(const ModelConfig& model, const Shape& sample, std::int64_t slots);
 
 /// The network that the deck describes, by the maker of its kind. @throws UserError if it cannot take such

@@ -45,8 +45,8 @@ class ResidentSaves {
   CheckpointWriter* writer() { return writer_.get(); }  ///< Null on workers that write nothing
   bool writes_checkpoint() const {
     return run_.machine.host.is_root();
-  }                                              ///< Else this worker's part, or nothing
-  std::int64_t bytes() const { return bytes_; }  ///< Of one state
+  }                                              ///< False: it writes this worker's part, or nothing
+  std::int64_t bytes() const { return bytes_; }  ///< Size of one state
   /// On worker 0: the run has a checkpoint of that step, and later states follow it.
   void set_base_checkpoint(std::int64_t step);
   /// Collective over the workers. The training has ended in order: nothing stays in memory.

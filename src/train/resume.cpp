@@ -97,7 +97,7 @@ bool is_change(const ResumeDifference& difference, const CheckpointState& state)
           !state.choices.contains(config::table_of(difference.key)));
 }
 
-/// Those of the decks, and of the number of workers, which the deck leaves open.
+/// The differences between the decks, and in the number of workers, which the deck leaves open.
 std::vector<ResumeDifference> differences_to_run(const CheckpointState& state, const RunParts& run) {
   std::vector<ResumeDifference> differences = differences_at_resume(state.deck, run.config.resolved_text);
   const std::string workers = run.sync.choices.at(chosen_workers);
@@ -107,7 +107,7 @@ std::vector<ResumeDifference> differences_to_run(const CheckpointState& state, c
   return differences;
 }
 
-/// Those that need no run.resume_with.
+/// The differences that need no run.resume_with.
 std::vector<ResumeDifference> free_changes(std::vector<ResumeDifference> differences) {
   std::erase_if(differences, [](const ResumeDifference& difference) {
     return !difference.is_of_machine() && difference.on_resume != config::OnResume::may_change;

@@ -18,7 +18,7 @@ LoadedWeights load_initial_weights(RunParts& run, std::vector<std::string>& warn
 
 /// The continuation of a run from a checkpoint.
 struct Continuation {
-  bool own_state = false;  ///< Every worker has restored its own state; else worker 0 the shared one
+  bool own_state = false;  ///< True: every worker has restored its own state; false: worker 0 the shared one
   std::map<std::string, double> numbers{};  ///< For Strategy::resume, as the next
   bool same_periods = false;
   /// Differences that run.resume_with has allowed so far, as checkpoints keep them: "changed at step 200" →
@@ -29,8 +29,8 @@ struct Continuation {
   std::vector<ResumeDifference> differences{};
 };
 
-/// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its part where
-/// there is one for each, else the shared state on worker 0.
+/// Collective. Restores a checkpoint into the strategy's live arrays: on each worker from its own part if
+/// there is one for each, otherwise the shared state on worker 0.
 /// @throws UserError if it belongs to another model or other data, or is damaged
 Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run);
 

@@ -50,7 +50,8 @@ LoaderOptions loading_for(Device& device, LoaderOptions options);
 /// The second part of a run: the data sets, opened, and how a step's samples are divided among the workers.
 struct RunData {
   /// Collective over the workers. @throws AgreedFailure for the user's mistakes, on every rank
-  /// @param config gets what the deck leaves to the data: that of `saved_choices`, else found in them
+  /// @param config gets the values that the deck leaves to the data: from `saved_choices`, otherwise found in
+  /// the data
   RunData(Config& config, const Machine& machine, const std::map<std::string, std::string>& saved_choices);
 
   std::unique_ptr<Dataset> training;

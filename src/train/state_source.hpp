@@ -12,8 +12,8 @@
 
 namespace flotilla {
 
-/// Provides arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy where they
-/// are small, else in position while training does not change them.
+/// Provides arrays of a network's layouts to a checkpoint's writer, tensor by tensor: from a copy if they are
+/// small, otherwise from the arrays themselves while training does not change them.
 class StateSource : public ValueSource {
  public:
   /// Smaller states are copied, because a step may be shorter than the write and training would wait.

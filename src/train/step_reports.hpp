@@ -119,7 +119,7 @@ class StepReports {
   std::int64_t epoch_begin_ns_ = 0;       ///< PhaseTimes::step_ns when the epoch began
   bool epoch_whole_ = false;              ///< All of its steps were in this run
   std::optional<double> last_epoch_s_{};  ///< Duration of the epoch that ended last, if it was whole
-  std::int64_t rated_steps_ = 0;          ///< Those after the first ten
+  std::int64_t rated_steps_ = 0;          ///< Steps after the first ten
   std::int64_t rated_ns_ = 0;
   std::optional<ResourceAdvice> advice_;  ///< Advice of a run
   StragglerMonitor stragglers_;

@@ -64,7 +64,7 @@ StepOutcome TrainingStep::take(Loader& loader, const StepPlan& plan) {
     const PhaseSpan updating("optimizer", state_.times.optimizer_ns);
     const bool overflowed = prepare_update(step);
     outcome = update->outcome(outcome_now(step));
-    if (!overflowed) {  // else the step is skipped
+    if (!overflowed) {  // otherwise the step is skipped
       update->limit_norm();
       update->apply(step.learning_rate);
       if (run_.sync.embeddings) run_.sync.embeddings->train(step.learning_rate, update->optimizer().steps());
@@ -176,7 +176,7 @@ void TrainingStep::push_rows(const Batch& batch, Loader& loader) {
   if (ahead > 0) run_.sync.embeddings->prefetch_rows(look_ahead(loader, ahead));
 }
 
-/// Until the checkpoint being written needs the model no more: a stall, which is no part of the step's time.
+/// Waits until the checkpoint writer has finished reading the model. This stall is not counted as step time.
 void TrainingStep::wait_for_save() {
   const std::int64_t stall_ns_before = state_.times.stall_ns;
   saves_.wait_until_read(state_.step);
@@ -192,8 +192,8 @@ StepInfo TrainingStep::info(const Position& next, const StepPlan& plan) const {
           .synchronise = plan.synchronise};
 }
 
-/// Whether the outcome of this step is wanted; else that of the step before is taken, so that the host does
-/// not wait for the device. Equal on every worker.
+/// Whether the outcome of this step is needed; otherwise that of the previous step is used, so that the host
+/// does not wait for the device. Equal on every worker.
 bool TrainingStep::outcome_now(const StepInfo& info) const {
   return info.synchronise || !run_.machine.device->info().runs_ahead || run_.config.all_reduce() == nullptr ||
          (run_.model.loss_scale.enabled() && !run_.model.overflow_guard);

@@ -59,7 +59,7 @@ class TrainingStep {
   const Sampler& sampler_;
   TrainingState& state_;
   Schedule schedule_;
-  RunEnd end_;                           ///< Until which learning rates decay
+  RunEnd end_;                           ///< The end until which learning rates decay
   std::deque<const Batch*> ahead_;       ///< Loaded for the next steps
   std::optional<ClickResults> results_;  ///< With embeddings
   std::optional<ClickLog> clicks_;

@@ -76,7 +76,7 @@ Evaluation Validations::evaluate(const Model& model) {
                             [&run, step](const Batch&) { run.machine.watchdog.beat("validating", step); });
 }
 
-/// That all workers find the same must not hang on the last bit of what each computed: worker 0's counts.
+/// Workers may differ in the last bit of the figure, so all use worker 0's.
 void Validations::compare(ValidationReport& report) {
   std::array<double, 1> figure{best_.figure(report)};
   parts_.run.machine.workers.broadcast(std::span<double>(figure));

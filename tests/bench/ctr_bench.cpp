@@ -109,7 +109,8 @@ class Step {
   Bags bags() const { return {.ids = ids_, .values = {}, .ends = ends_}; }
   Targets targets() const { return {.labels = labels_, .valid = network_->batch()}; }
 
-  /// Of the whole step and of its matrix products, which on a busy machine only the fastest compare well.
+  /// Prints the rates of the whole step and of its matrix products. On a busy machine only the fastest times
+  /// compare well.
   template <class Of>
   void print_rates(const char* name, const Of& of) const {
     double products = 0.0;
@@ -161,7 +162,8 @@ class Step {
                       {}});
   }
 
-  /// Of each layer on arrays of their own: forward, the gradients of weights and input.
+  /// Adds the matrix products of each layer, on arrays of their own: forward, the gradients of weights and
+  /// input.
   void add_products() {
     const std::int64_t widths[] = {bags_of_.spec().features(), 400, 400, 400, 2};
     const std::int64_t batch = network_->batch();

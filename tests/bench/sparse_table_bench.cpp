@@ -22,7 +22,7 @@ constexpr std::size_t batch = 26'000;  // Rows of a CTR batch
 constexpr std::size_t line_floats = 16;
 constexpr int rounds = 200;
 
-/// Of this thread's processor time, so that other programs on the machine count little.
+/// Measures this thread's processor time, so that other programs on the machine hardly count.
 double seconds(const std::function<void()>& once) {
   const auto now = [] {
     timespec time{};

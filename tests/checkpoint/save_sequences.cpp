@@ -31,7 +31,7 @@ constexpr int exit_saved = 0;
 constexpr int exit_denied = 1;
 constexpr int exit_killed = 9;
 
-/// Which of the files of a checkpoint a path is.
+/// The kind of a checkpoint's file that a path names.
 std::string kind_of(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   if (name.starts_with("worker-")) return "worker";
@@ -263,7 +263,7 @@ std::vector<SaveEvent> all_events(const SaveSetting& setting) {
 
 namespace {
 
-/// The first promise that is broken, with the event; else `state` gets what the events lead to.
+/// The first promise that is broken, with the event; if none is, `state` gets the final state.
 std::string carry_out(const SaveSetting& setting, std::span<const SaveEvent> events, std::string* state) {
   Run run(setting);
   for (std::size_t i = 0; i < events.size(); ++i)

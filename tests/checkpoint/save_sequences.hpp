@@ -26,7 +26,7 @@ struct SaveEvent {
   };
   Way way = Way::nothing;
   std::string call{};  ///< "open", "write", "sync", "read", "rename", "remove"
-  std::string file{};  ///< Of "shared", "worker", "server" or "folder"
+  std::string file{};  ///< Kind of file: "shared", "worker", "server" or "folder"
   int nth = 1;
 
   std::string text() const;  ///< "rename of worker kills (2)"
@@ -53,7 +53,7 @@ std::string broken_promise(const SaveSetting& setting, std::span<const SaveEvent
 
 /// What was found by going through sequences of events.
 struct Exploration {
-  std::size_t length = 0;           ///< Of the longest sequences
+  std::size_t length = 0;           ///< Length of the longest sequences
   std::int64_t tried = 0;           ///< Sequences carried out
   std::size_t states = 0;           ///< Different ones that they led to
   bool all = false;                 ///< The longest sequences led to no new state: longer ones cannot either

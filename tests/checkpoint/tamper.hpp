@@ -8,7 +8,8 @@
 namespace flotilla {
 
 /// Changes to an HDF5 file that leave it a valid HDF5 file.
-void set_attribute(const std::string& file, const std::string& name, std::int64_t value);  ///< Of the root.
+void set_attribute(const std::string& file, const std::string& name,
+                   std::int64_t value);  ///< An attribute of the root.
 void set_attribute(const std::string& file, const std::string& name, const std::string& text);
 void delete_attribute(const std::string& file, const std::string& object, const std::string& name);
 void delete_object(const std::string& file, const std::string& path);

@@ -175,7 +175,7 @@ TEST_F(CheckpointWriters, RefusesAFolderThatCannotBeMadeAndKeepingNone) {
 }
 
 TEST_F(CheckpointWriters, ReportsALimitOnFileSizesAndLivesOn) {
-  // Not a plain fork: the writer that a test above left alone may hold locks.
+  // A plain fork would not do: the writer that an earlier test detached may hold locks.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto exit_code_under_limit = [&] {
     CheckpointWriter writer(folder.path(), 2);

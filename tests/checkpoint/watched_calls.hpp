@@ -26,7 +26,8 @@ class WatchedCalls {
   bool rename_fails = false;
   std::ptrdiff_t spoilt_byte = -1;  ///< This one of all written bytes reaches the disk wrong
 
-  /// That the call reports success but a write stores something else, a rename or removal does nothing.
+  /// Result of `fault` for a call that reports success although a write stores other bytes, or a rename or
+  /// removal does nothing.
   static constexpr int lies = -1;
   /// Asked before each call, by any thread, in place of the members above: what is to become of the call
   /// "open" (to write), "write", "sync", "read", "rename" (to that path) or "remove". @returns an errno to

@@ -174,7 +174,7 @@ class WrongFiles : public testing::Test {
 
   std::string path(const std::string& name) const { return folder_.path(name); }
 
-  /// The reader of data of a kind. @param labelled as in training; else as in flotilla predict
+  /// The reader of data of a kind. @param labelled true: as in training; false: as in flotilla predict
   Reader data(DataKind kind, const Texts& reads, bool labelled = true) const {
     return {cat(labelled ? "" : "predict, ", "data.kind = \"", kind, "\""), reads,
             [this, kind, labelled](const std::string& file) {

@@ -9,7 +9,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Of random data.
+/// A deck with random data.
 constexpr const char* deck = R"([model]
 kind = "mlp"
 widths = [4]

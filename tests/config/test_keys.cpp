@@ -228,7 +228,7 @@ const std::map<OnResume, std::set<std::string>> considered = {
      {"model.dropout", "model.initial_weights", "schedule.*", "optimizer.*", "train.*", "data.*"}},
 };
 
-/// The class under which the key is named, else its table; nothing if neither is.
+/// The class under which the key is listed, otherwise the one of its table; empty if neither is listed.
 std::optional<OnResume> class_of(const Key& key) {
   for (const std::string& name : {key.path, key.table() + ".*"})
     for (const auto& [on_resume, names] : considered)

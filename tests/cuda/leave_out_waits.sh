@@ -17,7 +17,7 @@ mpiexec=${MPIEXEC:-mpirun}
 
 # Calls for which another function decides who needs them: each caller is a line of its own.
 through='NcclStream::'
-# Of these all calls count as one: the compiler has made several of a loop, or of a template.
+# All calls of each of these count as one: the compiler has made several of a loop, or of a template.
 merged='CudaUploads::finish|~CudaUploads|DeviceFlat|FlatTable'
 # Nothing is wrong without these, called from a function: why.
 declare -A needless=(
@@ -73,7 +73,7 @@ file_of() {
   esac
 }
 
-# Of each executable, its functions by address.
+# symbols_of <executable>: a file with its functions sorted by address
 symbols_of() {
   local cached=symbols.${1##*/}
   [[ -e $cached ]] || nm -n --defined-only "$1" | awk '$2 ~ /[tTwW]/ { print $1, $3 }' >"$cached"

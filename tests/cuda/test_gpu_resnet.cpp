@@ -32,8 +32,7 @@ struct Step {
   }
 
   std::vector<float> loss, logits, gradients, statistics;
-  std::vector<float>
-      gradient_of_first;  ///< Of the first convolution's weight, to which all others contribute
+  std::vector<float> gradient_of_first;  ///< Gradient of the first weight, to which all layers contribute
 };
 
 // Rounding differs in the order of sums only; with four values per channel in layer4 it grows, as on the CPU

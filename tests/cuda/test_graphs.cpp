@@ -52,7 +52,7 @@ struct Scribe : WorkRecorder {
     std::copy(numbers.begin(), numbers.end(), device.begin());
   }
 
-  std::ptrdiff_t launches() const { return std::ranges::count(text, '['); }  ///< Of graphs
+  std::ptrdiff_t launches() const { return std::ranges::count(text, '['); }  ///< Launches of graphs
   void add_to(WorkList& list, const std::string& letters) {
     for (const char letter : letters) list.add<&Scribe::write>(*this, letter);
     list.submit();

@@ -141,7 +141,7 @@ TEST(Augmentation, ErasesRectanglesOfTheAspectAsked) {
     Random random(i, random_augmentation, 1);
     const Box erased = draw_augmentation(random, 100, 100, tall).erased;
     ASSERT_GT(erased.width, 0);
-    // Of an area of 1000 and an aspect of 2 to 3, but for sides that are rounded.
+    // The area is 1000 and the aspect 2 to 3, up to the rounding of the sides.
     const auto height = static_cast<double>(erased.height);
     const auto width = static_cast<double>(erased.width);
     EXPECT_LE((height - 0.5) / (width + 0.5), 3.0);

@@ -11,9 +11,9 @@ namespace flotilla::test {
 
 namespace {
 
-/// Beyond run.watchdog_s, as docs/troubleshooting.md promises.
+/// A job ends within this time beyond run.watchdog_s, as docs/troubleshooting.md promises.
 constexpr double bound_beyond_watchdog_s = 5.0;
-/// Of a run from its start to its end.
+/// Maximum time of a run from its start to its end.
 constexpr double bound_of_whole_run_s = 40.0;
 
 bool is_crash(int exit_code) {

@@ -54,7 +54,7 @@ bool is_of_checkpoints(int descriptor) {
   return is_of_checkpoints(path_of(descriptor));
 }
 
-/// Of each read of this rank; 0: none.
+/// Delay of each read of this rank in ms; 0: none.
 int read_slowness() {
   const char* text = std::getenv("FLOTILLA_TEST_SLOW_READS");
   const char* rank = flotilla::test::launched_rank();

@@ -51,7 +51,7 @@ ssize_t transferable(const char* word, const void* caller, int descriptor, std::
   return errno == 0 ? static_cast<ssize_t>((count + 1) / 2) : -1;
 }
 
-/// Of calls that transfer nothing.
+/// Whether a call that transfers no bytes is to fail.
 bool call_fails(const char* word, const void* caller, int descriptor) {
   if (!file_fails(word, caller, descriptor)) return false;
   if (errno == 0) errno = EIO;

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int steps_before = 8;  ///< Of the run that makes the checkpoint to resume from
+constexpr int steps_before = 8;  ///< Steps of the run that makes the checkpoint to resume from
 constexpr int steps = 16;
 constexpr int steps_of_next_run = 20;
 /// Start and run of a good one take 1 – 3 s on a machine with something else to do.

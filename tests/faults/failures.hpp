@@ -13,12 +13,12 @@ namespace flotilla::test {
 struct FailingCall {
   int rank = 0;
   std::string word{};  ///< "open", "memory", "message", …
-  int number = 0;      ///< Among the rank's calls of this word; 0: the first that is about `about`
+  int number = 0;      ///< Number among the rank's calls of this word; 0: the first one on `about`
   std::string
       place{};  ///< A hash of its callers: the first call from there fails, whatever its number; empty: any
   std::string site{};   ///< Address of the innermost caller in the program, for addr2line -e flotilla
   std::string about{};  ///< What it was about: a path, a size, a function
-  std::string error{};  ///< Of a call on a file: "EIO", "ESTALE", "ENOSPC", "short"; empty: EIO
+  std::string error{};  ///< Error of a call on a file: "EIO", "ESTALE", "ENOSPC", "short"; empty: EIO
 
   std::string text() const;  ///< "rank 1: open 7 ESTALE"
   /// "1 open 7 ESTALE", as fail_at_call.cpp reads it.

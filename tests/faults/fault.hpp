@@ -18,7 +18,7 @@ enum class Harm {
   pause_rank,          ///< SIGSTOP for a second; the run goes on and is asked to stop
   ask_to_stop,         ///< SIGUSR1 to mpirun
   end_ranks,           ///< SIGTERM to each rank, as Slurm does
-  fill_disk,           ///< Until a save has failed; then there is room again, and the run is asked to stop
+  fill_disk,           ///< The disk is full until a save has failed; then the run is asked to stop
   keep_disk_full,      ///< The disk stays full until the run ends
   fill_shared_memory,  ///< /dev/shm of one host is full before the start
   fail_call,           ///< A call of one rank fails: memory, a thread, a file
@@ -37,14 +37,13 @@ enum class Moment {
 
 struct Fault {
   Harm harm = Harm::kill_rank;
-  std::optional<Harm>
-      also{};  ///< At once on `other_rank`: it is killed, or stopped, or the run asked to stop
+  std::optional<Harm> also{};  ///< At the same time on `other_rank`: killed, stopped or asked to stop
   Moment moment = Moment::in_training;
   double delay_s = 0.0;  ///< After the moment
   int rank = 0;
   int other_rank = 0;
   int host = 0;
-  FailingCall call{};  ///< Of fail_call, die_at_call
+  FailingCall call{};  ///< The call of fail_call and die_at_call
 
   std::string text() const;  ///< "kill rank 2, saving + 0.003 s"
   std::string kind() const;  ///< "kill rank", "call fails: memory": what faults are counted by

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double patience_s = 60.0;  ///< Then a run is taken for one that never ends
+constexpr double patience_s = 60.0;  ///< After this time a run counts as hung
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -230,7 +230,7 @@ void FaultedRun::wait_until_gone(Program& program, std::map<int, pid_t> ranks, d
 
 void FaultedRun::check_end_of(Outcome& outcome, const Result& result) const {
   Result seen = result;
-  // That it passes over what the fault before has damaged is right.
+  // The run is right to pass over what the previous fault has damaged.
   if (!newest_damaged_.empty())
     seen.errors = without(result.errors, fs::path(newest_damaged_).filename().string());
   const std::string wrong =
@@ -239,11 +239,11 @@ void FaultedRun::check_end_of(Outcome& outcome, const Result& result) const {
   if (outcome.fault.harm == Harm::fail_call) outcome.said += "  [" + read_file(place_.fired) + "]";
 }
 
-/// Of the faults before, from what the run after them says.
+/// Records where the run resumed after the earlier faults, from what it says.
 void FaultedRun::note_resumption(const Result& result) {
   const std::int64_t step = first_step(result.output);
   if (step < 0) {
-    // It did not come so far; but a run that refuses to go on is a run that is lost, unless it was harmed so.
+    // It did not get that far; but a run that refuses to resume is lost, unless this fault makes it refuse.
     const Harm harm = outcomes_.back().fault.harm;
     const bool may_refuse =
         outcomes_.back().resumed < 0 && (harm == Harm::fail_call || harm == Harm::fill_shared_memory);

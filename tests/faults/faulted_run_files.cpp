@@ -76,7 +76,7 @@ void FaultedRun::examine(Outcome& outcome) {
     if (!good && !damaged_.contains(file)) outcome.wrong.push_back(file + " is damaged");
   }
   for (const nlohmann::json& saved : lines_about(place_.output, "checkpoint")) {
-    // Of a run that was copied the lines name the folder that it was copied from.
+    // If a run was copied, its lines name the folder that it was copied from.
     const fs::path name = fs::path(saved.at("path").get<std::string>()).filename();
     if (!damaged_.contains(place_.output + "/checkpoints/" + name.string()))
       at_least_ = std::max(at_least_, step_of(name.string()));

@@ -18,15 +18,15 @@ struct SoakCase {
   int hosts = 1;
   std::string save;         ///< "every 20 steps", "best", "one kept", "each rank"
   bool resumes = false;     ///< It begins from checkpoints that a run made which was left alone
-  bool small_disk = false;  ///< Of its own, that can be filled
+  bool small_disk = false;  ///< It has a small disk of its own, which can be filled
   /// The second is a fault of the run that resumes after the first.
   std::vector<Fault> faults;
   bool damages_newest =
       false;  ///< After the first fault the newest checkpoint is damaged, or a part of it removed
 
   Texts arguments() const;   ///< Deck and keys, but for run.output, run.watchdog_s and the end
-  std::string name() const;  ///< Of what decides about the bits of its model: way, ranks, hosts
-  int watchdog_s() const { return hosts > 1 ? 8 : 4; }  ///< Of runs with a fault
+  std::string name() const;  ///< Name of all that affects its model's bits: way, ranks, hosts
+  int watchdog_s() const { return hosts > 1 ? 8 : 4; }  ///< For runs with a fault
   int rank_that_saves() const { return way.servers > 0 ? 1 : 0; }
 };
 

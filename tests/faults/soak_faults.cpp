@@ -53,7 +53,7 @@ void declare(CLI::App& program, Options& options) {
   program.add_option("--replay", options.replay, "one case once more, by its \"seed\" in the file of --json");
 }
 
-/// Of the case so many of a soak, 48 bits, never 0 (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
+/// The seed of case `number` of a soak, 48 bits, never 0 (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
 std::uint64_t seed_of_case(std::uint64_t seed, int number) {
   std::uint64_t z = seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(number) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -141,7 +141,7 @@ class Job {
   bool broken_ = false;  ///< A case could not be made, or not be checked
 };
 
-/// Of a kind of fault.
+/// The counts for a kind of fault.
 struct Tally {
   std::vector<double> times;
   int wrong = 0;

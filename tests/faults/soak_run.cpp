@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of the first run that is compared with; a longer one is made where that does not reach.
+/// Steps of the first reference run; a longer one is made where that is too short.
 constexpr std::int64_t usual_reach = 480;
 
 std::uint64_t checksum_of_values(const Snapshot& snapshot) {

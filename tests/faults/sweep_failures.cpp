@@ -50,7 +50,7 @@ std::vector<int> ranks_to_try(const Way& way) {
   return way.servers > 0 && last > 2 ? std::vector<int>{0, 1, 2, last} : std::vector<int>{0, last};
 }
 
-/// Of a strategy, or of a kind of call.
+/// The counts for a strategy, or for a kind of call.
 struct Tally {
   int attempts = 0;
   int fired = 0;

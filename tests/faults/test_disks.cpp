@@ -43,7 +43,7 @@ class Disk : public testing::Test {
     all.emplace_back("--verbose");  // tells of each checkpoint
     return all;
   }
-  /// Until the run has said that; false: it did not.
+  /// Waits until the run has printed `words`; false: it did not.
   static bool wait_until_said(const Program& program, const std::string& words) {
     return wait_until([&] { return contains(program.output() + program.errors(), words); });
   }

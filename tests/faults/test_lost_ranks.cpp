@@ -28,7 +28,7 @@ std::string newest_of(const std::string& output) {
 
 struct Death {
   const char* strategy;
-  const char* call;  ///< Of a rank: in which it dies
+  const char* call;  ///< The call in which a rank dies, as "rank call number"
 };
 
 /// A training in which a rank dies while it saves.

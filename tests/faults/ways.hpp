@@ -13,10 +13,10 @@ struct Way {
   std::string name;
   Texts arguments;         ///< Deck and keys
   std::vector<int> ranks;  ///< One of these
-  int servers = 0;         ///< Of the ranks; rank 1 is worker 0 then, who saves, else rank 0
-  bool parts = false;      ///< Other workers write files of checkpoints too
-  bool exact = true;       ///< Interrupted runs end with equal bits
-  bool one_host = false;   ///< Not over several hosts
+  int servers = 0;     ///< Servers among the ranks; 0: rank 0 is worker 0, which saves; otherwise rank 1 is
+  bool parts = false;  ///< Other workers write files of checkpoints too
+  bool exact = true;   ///< Interrupted runs end with equal bits
+  bool one_host = false;  ///< Runs on one host only
 };
 
 /// @param clicks a file of `flotilla make-data criteo`

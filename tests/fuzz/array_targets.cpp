@@ -80,7 +80,7 @@ void labels(Input input) {
   });
 }
 
-/// Of each array once: as its own targets.
+/// Each array is taken once: where it is its own targets.
 void statistics(Input input) {
   for_each_pair(input, [](const ArrayPair& pair) {
     if (pair.inputs->form().name != pair.targets->form().name) return;

@@ -35,7 +35,7 @@ losses() { sed -n 's/.*"event":"step".*"step":\([0-9]*\),.*"loss":\([^,]*\),.*/\
 # same validation.
 as_undisturbed() {
   [ "$(losses "$1" | wc -l)" = "$steps" ] || fail "$1 has $(losses "$1" | wc -l) steps, not $steps"
-  # Of 64 samples and some ten steps of Adam; see tests/support/within.hpp for the shares.
+  # The bound is for 64 samples and some ten steps of Adam; see tests/support/within.hpp for the shares.
   paste -d ' ' <(losses "$work/whole") <(losses "$1") | awk -v shares="${FLOTILLA_BOUND_SHARES:-/dev/null}" '
     function size(x) { return x < 0 ? -x : x }
     { share = size($2 - $4) / (1e-3 * (1 + size($2))); if (share > most) most = share }

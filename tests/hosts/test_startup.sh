@@ -72,7 +72,7 @@ says errors "flotilla:   data.train.images: cannot open '$data/train-images-idx3
 
 # Staging does not help: h1 has nothing to copy.
 train 2 unstaged -n 2 --host h0:1,h1:1 -- data.stage_to="$work/disk"
-# Which of its two files is missed first is chance.
+# Either of its two files may be reported as missing first.
 says errors "flotilla: on h1, not on the other hosts: cannot open '$data/train-"
 "$hosts" exec h1 umount "$data"
 

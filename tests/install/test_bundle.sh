@@ -7,7 +7,7 @@ moved=$1 source=$2 build=$3
 # shellcheck source=tests/install/expect.sh
 . "${0%/*}/expect.sh"
 
-# Of every Linux; all other libraries must come from the bundle.
+# Libraries that every Linux has; all others must come from the bundle.
 core='/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libnss_[a-z]+)[.]so[.0-9]*$'
 
 rm -rf "$moved"
@@ -28,7 +28,7 @@ it_trains_with_its_own_libraries() {
   LD_DEBUG=libs LD_DEBUG_OUTPUT=$work/loaded/trace "$moved/bin/mpirun" -n 2 "$moved/bin/flotilla" \
     train "$moved/inputs/mnist_mlp.toml" train.steps=10 >said 2>&1 || cat said
   expect 'a run below the current folder' 'runs/mnist/checkpoints/step-00000010.h5' "$(compgen -G 'runs/mnist/checkpoints/*.h5')"
-  # Not the shells that start the programs.
+  # Traces of the programs, without those of the shells that start them.
   grep -l "$moved/libexec/" loaded/* >programs || true
   expect 'mpirun and two ranks were traced' 1 "$(($(wc -l <programs) >= 3))"
   strangers=$(xargs sed -n 's/.*calling init: //p' <programs | grep '^/' | grep -v "^$moved/" | grep -vE "$core" | sort -u || true)

@@ -53,7 +53,7 @@ it_trains_from_anywhere() {
   expect 'a run below the current folder' 'runs/mnist/checkpoints/step-00000020.h5' "$(compgen -G 'runs/mnist/checkpoints/*.h5')"
 }
 
-# Of the Markdown files below a folder: file and target of each link to a file that is not there.
+# dead_links FOLDER: file and target of each link in its Markdown files to a file that is not there.
 dead_links() {
   local file target
   grep -roE --include='*.md' ']\([^)#]+' "$1" | grep -v '](http' | while IFS= read -r line; do

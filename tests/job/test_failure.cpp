@@ -27,7 +27,7 @@ class StderrPipe {
     pollfd end{.fd = ends_[0], .events = POLLIN, .revents = 0};
     poll(&end, 1, -1);
   }
-  /// Until the process ends.
+  /// Reads until the process ends.
   [[noreturn]] void read_all() const {
     for (std::array<char, 4096> text{};;) static_cast<void>(!read(ends_[0], text.data(), text.size()));
   }

@@ -25,9 +25,9 @@ struct ChannelValues {
 /// Passes of batch norm over random values.
 struct BatchNormCase {
   BatchNormSpec spec;
-  Precision precision = Precision::float32;  ///< That has the inputs and gradients
-  float centre = 0.0F;                       ///< Of the values that are normalised
-  bool two_gradients = false;                ///< Of y
+  Precision precision = Precision::float32;  ///< Precision of inputs and gradients
+  float centre = 0.0F;                       ///< Centre of the values that are normalised
+  bool two_gradients = false;                ///< Two gradients of y are added
   int passes = 1;
 
   std::string text() const {

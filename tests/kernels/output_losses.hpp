@@ -24,7 +24,7 @@ inline constexpr std::array all_output_losses = {OutputLoss{.kind = OutputLoss::
 struct OutputLossCase {
   OutputLossSpec spec;
   std::int64_t valid = 0;
-  double range = 3.0;  ///< Of the outputs
+  double range = 3.0;  ///< Range of the outputs
 
   std::string text() const {
     return cat(spec.batch, "x", spec.outputs, " valid ", valid, " range ", range, " kind ",

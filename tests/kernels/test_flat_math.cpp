@@ -41,7 +41,7 @@ class FlatMathOf : public test::EachDevice {
 INSTANTIATE_TEST_SUITE_P(Devices, FlatMathOf, testing::ValuesIn(test::tested_devices_and_reference()),
                          test::name_of_device);
 
-/// That check their arguments; the reference device trusts its caller.
+/// The devices that check their arguments; the reference device trusts its caller.
 using CheckedFlatMath = FlatMathOf;
 INSTANTIATE_TEST_SUITE_P(Devices, CheckedFlatMath, testing::ValuesIn(test::tested_devices()),
                          test::name_of_device);

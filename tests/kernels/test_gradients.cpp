@@ -23,7 +23,7 @@ void expect_gradient(const Values& gradient, Values& v, const std::function<doub
   test::expect_central_differences(gradient, v, f, 1e-8, what);
 }
 
-/// Of sums of more products.
+/// As expect_gradient(), with a wider bound for sums of more products.
 void expect_image_gradient(const Values& gradient, Values& v, const std::function<double()>& f,
                            const char* what) {
   test::expect_central_differences(gradient, v, f, 1e-7, what);

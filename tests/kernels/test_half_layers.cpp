@@ -112,7 +112,7 @@ TEST_P(HalfLayers, GradientsOfAConvolutionAreAddedUpInFloat32) {
   EXPECT_FALSE(are_halves(GetParam(), thrice.dw));
 }
 
-/// Of values that halves of `inputs` have.
+/// Batch norm of inputs that the precision `inputs` represents exactly.
 test::BatchNormResults run_norm(Device& device, Precision inputs) {
   return test::run_batch_norm(device, {.spec = {.input = {4, 3, 5, 5}, .after = AfterNorm::add_relu},
                                        .precision = inputs,

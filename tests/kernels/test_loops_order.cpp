@@ -8,7 +8,7 @@
 #include "tests/kernels/loops_device.hpp"
 #include "tests/kernels/shuffled_order.hpp"
 
-/// That random orders of indices, teams and lanes show what depends on them.
+/// Shows that random orders of indices, teams and lanes reveal code that depends on the order.
 namespace flotilla {
 namespace {
 
@@ -18,8 +18,8 @@ using loops::TeamOf;
 constexpr int teams = 6;
 constexpr int lanes = 32;
 
-/// Whose value, of the one before, each reads in the round that writes it: a race, which the order of a host
-/// hides.
+/// The predecessor whose value each one reads in the round that writes it: a race, which the host's usual
+/// order hides.
 enum class Reads { none, of_index, of_team, of_lane };
 
 /// values[i] ← i + 1

@@ -20,7 +20,7 @@ using test::values;
 struct Case {
   SoftmaxLossSpec spec;
   std::int64_t valid = 0;
-  double range = 3.0;  ///< Of the logits
+  double range = 3.0;  ///< Range of the logits
   float other_share = 0.0F;
 };
 

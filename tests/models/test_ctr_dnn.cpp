@@ -180,7 +180,7 @@ TEST(CtrDnn, StartsWithWeightsOfTheDeviationThatTheOriginalHas) {
   ASSERT_EQ(weight.shape, (Shape{400, 273}));
   const double squares = device->flat().sum_of_squares(parameters.span().subspan(
       static_cast<std::size_t>(weight.offset), static_cast<std::size_t>(weight.shape.size())));
-  // Of n normal values the mean square deviates by √(2 / n) = 0.4 %; five times that.
+  // The mean square of n normal values has the deviation √(2 / n) = 0.4 %; the bound is five times that.
   EXPECT_TRUE(test::within(squares / static_cast<double>(weight.shape.size()) * 273.0, 1.0, 0.022));
   EXPECT_EQ(network->layout().slices().size(), 8U);
   EXPECT_EQ(network->layout().slices().back().shape, (Shape{2}));

@@ -22,7 +22,7 @@ ResnetCase spec() {
   return {.model = {.depth = 18, .outputs = 10}, .input = {4, 3, 64, 64}};
 }
 
-/// Of each slice, whether its name begins with one of `names`.
+/// For each slice, whether its name begins with one of `names`.
 std::vector<bool> named(const ArenaLayout& layout, const std::vector<std::string>& names) {
   std::vector<bool> found;
   for (const Slice& slice : layout.slices()) {

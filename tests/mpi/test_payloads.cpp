@@ -122,7 +122,7 @@ TEST_F(Payloads, TravelBesideValuesAndWithoutThem) {
 }
 
 TEST_F(Payloads, AWorkerStoppedWhileItSendsDelaysNoOther) {
-  const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
+  const test::TemporaryFolder folder;  // Each rank has one; worker 0's is the place to meet.
   const std::string meeting = world.all_gather(folder.path())[1];
   constexpr std::size_t large = 4'000'000;  // Too many to be in flight while no rank progresses them.
   const auto serve = [&](PushPullServer& server, std::size_t) {

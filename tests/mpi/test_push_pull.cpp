@@ -201,7 +201,7 @@ TEST_F(PushPull, AWorkersRequestsComeInItsOrder) {
 TEST_F(PushPull, AStoppedWorkerDelaysNoOther) {
   constexpr std::size_t floats = 600'000;  // Too many to be in flight while no rank progresses them.
   for (const auto& [shared, part] : {std::pair(false, 0U), std::pair(true, 0U), std::pair(false, 50'000U)}) {
-    const test::TemporaryFolder folder;  // Of each rank; worker 0's is the place to meet.
+    const test::TemporaryFolder folder;  // Each rank has one; worker 0's is the place to meet.
     const std::string meeting = world.all_gather(folder.path())[1];
     const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& /*shares*/) {
       std::vector<float> gradients(floats, 1.0F);

@@ -69,7 +69,8 @@ OnnxValues mapped(OnnxValues x, const std::function<double(double)>& f) {
   return x;
 }
 
-/// Of equal shapes, or with a second one that has one value, or one for each of the last axis.
+/// Combines two arrays of equal shapes, or with a second one that has one value or one for each index of the
+/// last axis.
 OnnxValues combined(const Call& call, const std::function<double(double, double)>& f) {
   OnnxValues y = call[0];
   const OnnxValues& other = call[1];

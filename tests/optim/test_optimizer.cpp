@@ -271,7 +271,7 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
       EXPECT_THROW(part(3, size), InternalError);
       return;
     }
-    part(3, 17);  // Of both tensors
+    part(3, 17);  // spans both tensors
     part(17, size);
     part(0, 3);
   }

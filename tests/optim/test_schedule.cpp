@@ -172,7 +172,7 @@ struct PlateauCase {
   double factor;
   double lowest;
   PlateauConfig config;
-  std::vector<double> rates;  ///< Of PyTorch's ReduceLROnPlateau, from 0.1
+  std::vector<double> rates;  ///< Rates of PyTorch's ReduceLROnPlateau, from 0.1
 };
 
 TEST(Plateau, IsPyTorchsReduceLROnPlateauAlsoOverResumes) {

@@ -47,11 +47,11 @@ kind = "ratio"
 output = "/nowhere"
 )";
 
-constexpr double rate = 0.05;  ///< Of the deck
+constexpr double rate = 0.05;  ///< Learning rate of the deck
 
 constexpr std::size_t saved_after = 20;  ///< Steps, two epochs
 
-/// Who takes the steps, and whether the state is asked for after `saved_after` of them.
+/// What takes the steps, and whether the state is asked for after `saved_after` of them.
 enum class How { by_the_program, saving, delayed_here };
 
 /// 240 samples of up to five of 40 ids; a click is likelier with some of them.

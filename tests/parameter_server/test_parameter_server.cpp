@@ -68,7 +68,7 @@ std::vector<float> after(TrainingRun& run, int steps) {
   return run.parameters();
 }
 
-/// Of workers alone.
+/// The parameters after a training by workers alone.
 std::vector<float> without_servers(const mpi::Communicator& workers, const Texts& more, int steps,
                                    const std::string& text = deck_text) {
   TrainingRun run(workers.collective_clone(), text, Texts{"strategy.all_reduce=mpi"} + more);

@@ -63,7 +63,8 @@ TEST(SparseTable, RowsBeginAsSeedKeyAndColumnHaveIt) {
 }
 
 TEST(SparseTable, RowsBeginWithTheSpreadAskedFor) {
-  // Of n values the mean has the deviation σ / √n, their variance about σ² √(2 / n): six of them, and more.
+  // The mean of n values has the deviation σ / √n, their variance about σ² √(2 / n): the bounds are six of
+  // these, or more.
   constexpr std::size_t rows = 20'000;
   Keys keys(rows);
   for (std::size_t i = 0; i < rows; ++i) keys[i] = i;

@@ -27,7 +27,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program();
-  /// Of the launcher. @throws std::logic_error once it has ended: kill() of −1 would reach every process
+  /// The launcher's process id. @throws std::logic_error once it has ended: kill() of −1 would reach every
+  /// process
   pid_t pid() const;
   Result wait();
   std::optional<Result> wait_for(double seconds);  ///< Nothing if it still runs then.
@@ -52,7 +53,7 @@ std::vector<std::string> with_variables(std::vector<std::string> command,
 Result flotilla(int ranks, const std::vector<std::string>& arguments);
 Result run(const std::vector<std::string>& command);
 
-std::string source_path(const std::string& relative);  ///< In the source tree.
+std::string source_path(const std::string& relative);  ///< The path of a file of the source tree.
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 /// The last line of a run that still trains may be read half-written, where it crosses a page of the file: it
@@ -61,7 +62,7 @@ std::vector<nlohmann::json> metrics(const std::string& run_folder, const std::st
 /// @throws std::runtime_error if the run has none, because it failed
 nlohmann::json first_metrics(const std::string& run_folder, const std::string& event);
 nlohmann::json last_metrics(const std::string& run_folder, const std::string& event);  ///< As first_metrics()
-/// Of each step that metrics.jsonl has.
+/// The loss of each step in metrics.jsonl.
 std::vector<double> losses(const std::string& run_folder);
 /// Expects exit code 2 and one message on stderr (its list of mistakes, if it has one, below it) with `text`
 /// in it.

@@ -230,7 +230,7 @@ TEST_F(RunsOnArrays, AnInputThatIsNotFiniteEndsTheJobWithItsSampleRankAndStep) {
       test::flotilla(2, {"train", folder.path("deck.toml"), "run.output=" + folder.path("run"),
                          "data.train.path=" + folder.path("a.h5"), "data.prefetch=1"});
   EXPECT_EQ(result.exit_code, 2);
-  // Of steps of 8 samples, 4 on each rank, rank 1 reads sample 45 in the sixth.
+  // With steps of 8 samples, 4 on each rank, rank 1 reads sample 45 in the sixth step.
   for (const char* text : {"a.h5', x: sample 45 has the value inf at position 2", "rank 1", "step 5"})
     EXPECT_NE(result.errors.find(text), std::string::npos) << text << "\n" << result.errors;
 }

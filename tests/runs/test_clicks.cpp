@@ -53,7 +53,7 @@ class ClickRuns : public testing::Test {
     std::vector<float> values;
     friend bool operator==(const Rows&, const Rows&) = default;
   };
-  /// Of all servers, as `flotilla export` writes them.
+  /// The rows of all servers, as `flotilla export` writes them.
   Rows rows(const std::string& output) const {
     const std::string path = folder_.path(output + ".h5");
     const Result result = run({FLOTILLA_EXECUTABLE, "export", folder_.path(output), path});
@@ -182,8 +182,8 @@ TEST_F(ClickRuns, LearnNoRowsFromAStepThatOverflows) {
   }
 }
 
-// All workers leave that save out: else each exchanges its parts of one save with those of another from then
-// on.
+// All workers leave that save out: otherwise each would from then on exchange its parts of one save with
+// those of another.
 TEST_F(ClickRuns, LoseNoOtherCheckpointOfGeoWorkersWhereAServerCannotSave) {
   const auto until = [&](const std::string& steps) {
     Texts all = arguments("run", of_servers(1));

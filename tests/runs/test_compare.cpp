@@ -190,7 +190,7 @@ TEST_F(Compare, IsToBeSubmittedAgainWhereSlurmsLimitComesAtTheStartOfALaterTrain
 }
 
 TEST_F(Compare, ShowsWhatDivergesAsARowAndGoesOn) {
-  // Of all workers at one step, and of one worker between two averagings.
+  // One training diverges on all workers at one step, the other on one worker between two averagings.
   const Texts hot = {"schedule.learning_rate=1e30"};
   Texts alone = local_sgd;
   alone.insert(alone.end(), {"schedule.learning_rate=1e30", "strategy.period=50"});

@@ -29,7 +29,7 @@ std::vector<std::string> arguments(const std::string& output, const std::vector<
 /// The ranks call _exit(9) at this signal (leave_at_signal).
 constexpr int leave_signal = SIGUSR2;
 
-/// Which signal a rank gets, how the workers reduce and how many they are.
+/// The signal that a rank gets, and the workers' all-reduce and number.
 struct Loss {
   int signal;
   const char* all_reduce;

@@ -43,7 +43,7 @@ std::string click_lines(const std::function<std::string(int)>& fields) {
 /// One kind of data: how it is made in a folder next to its deck, and which file a changed sample is in.
 struct Kind {
   std::string name;
-  std::string data;  ///< Of the deck
+  std::string data;  ///< The deck's data section
   std::function<void(const std::string& folder)> make;
   std::string changed_file;
   bool predicts_clicks = false;

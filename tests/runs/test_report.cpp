@@ -28,7 +28,7 @@ void train_two_runs(const TemporaryFolder& folder) {
   }
 }
 
-/// Of Debian, or another one of its family; empty: there is none.
+/// The name of an installed Chromium or Chrome; empty: there is none.
 std::string browser() {
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
     const Result found = run({"sh", "-c", std::string("command -v ") + name});

@@ -188,7 +188,8 @@ TEST(Resume, IsNotWaitedForAfterASecondInterrupt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 
   kill(program.pid(), SIGINT);
-  ASSERT_FALSE(program.wait_for(0.5)) << "it did not wait for its step";  // else there is no pid to signal
+  ASSERT_FALSE(program.wait_for(0.5))
+      << "it did not wait for its step";  // otherwise there is no pid to signal
   kill(program.pid(), SIGINT);
   const Result ended = program.wait();
 

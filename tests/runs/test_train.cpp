@@ -158,7 +158,7 @@ TEST(Train, WritesATraceOfEveryRank) {
       read += event.at("name") == "read batch" ? 1 : 0;
     }
     EXPECT_EQ(forward, 12) << rank;
-    // Of training alone, with those read ahead: two threads must not write into one record.
+    // Batches of training alone, with those read ahead: two threads must not write into one record.
     EXPECT_GE(read, 12) << rank;
     EXPECT_LE(read, 20) << rank;
   }

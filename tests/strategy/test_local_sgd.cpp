@@ -276,7 +276,7 @@ TEST(LocalSgd, OverAHalfWireComesNearTheFullOne) {
   const Outcome outcome =
       run(mlp_deck(), mlp + local(4) + Texts{"strategy.all_reduce=mpi", "strategy.wire=float16"}, 40);
 
-  // Of differences of a hundredth of the parameters, 2⁻¹¹ each time.
+  // Each averaging rounds differences of about a hundredth of the parameters, by 2⁻¹¹ of them.
   EXPECT_TRUE(test::within(test::relative_difference(outcome.parameters, expected.parameters), 0.0, 1e-3));
   EXPECT_EQ(outcome.parameters != expected.parameters, mpi::Communicator::world().size() > 1);
 }

@@ -31,7 +31,7 @@ const Overrides mlp = {"data.train.samples=1000",    "train.global_batch_size=32
 /// All that a run's bits are about.
 struct Bits {
   std::vector<float> parameters, statistics, slots;
-  std::vector<double> losses;  ///< Of the steps and, last, of a validation
+  std::vector<double> losses;  ///< Losses of the steps and, last, of a validation
   friend bool operator==(const Bits&, const Bits&) = default;
 };
 
@@ -74,7 +74,7 @@ void expect_equal(const std::optional<Bits>& bits, const std::optional<Bits>& ex
   EXPECT_TRUE(bits->slots == expected->slots);
 }
 
-/// Those of a run on several workers of one host.
+/// The all-reduces of a run on several workers of one host.
 const std::vector<Overrides> algorithms = {
     {"strategy.all_reduce=auto"},
     {"strategy.all_reduce=shared-memory", "strategy.overlap=false"},
@@ -112,7 +112,7 @@ TEST(Reproducible, ShardsNeedNotBeAPowerOfTwo) {
 }
 
 TEST(Reproducible, OtherShardsGiveOtherBits) {
-  // Else the tests above would compare nothing.
+  // Otherwise the tests above would compare nothing.
   const auto eight = train(1, mlp_deck(), mlp, 10);
   const auto four = train(1, mlp_deck(), mlp + Overrides{"run.virtual_shards=4"}, 10);
   if (eight) {

@@ -16,7 +16,7 @@ class TemporaryFolder {
   ~TemporaryFolder();
   std::string path() const { return path_.string(); }
   std::string path(const std::string& name) const { return (path_ / name).string(); }
-  std::vector<std::string> names() const;  ///< Of what lies in it, sorted.
+  std::vector<std::string> names() const;  ///< Names of its entries, sorted.
 
  private:
   std::filesystem::path path_;

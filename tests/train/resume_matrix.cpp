@@ -299,7 +299,7 @@ struct Options {
   std::string only;
 };
 
-/// Of a transition and a change.
+/// The counts for a transition and a change.
 struct Tally {
   int good = 0, refused = 0, wrong = 0;
 };

@@ -155,8 +155,8 @@ TEST(FarMemory, AddsUpMicroSteps) {
       relative_difference(train_mlp(far + accumulate, 10), train_mlp(near + accumulate, 10)), 0.0, rounding));
 }
 
-/// So small that plain loops in double take a second; for one step, since batch norm of so few values
-/// amplifies rounding.
+/// A network so small that plain loops in double take a second; trained for one step, since batch norm of so
+/// few values amplifies rounding.
 const Texts tiny_resnet = {"data.shape=[3,8,8]", "data.train.samples=16", "train.global_batch_size=8",
                            "schedule.learning_rate=1e-4"};
 

@@ -117,7 +117,7 @@ struct ToNhwc {
 /// One lane per pixel of a block, with its channels. Sizes in 32 bits: divisions by 64-bit numbers are slow.
 template <class Source, class To>
 struct Fold {
-  std::uint32_t height = 0, width = 0;  ///< Of the input.
+  std::uint32_t height = 0, width = 0;  ///< Size of the input.
   std::uint32_t rows = 0, columns = 0;  ///< Blocks of an image.
   std::uint32_t padding = 0;
   Source source;

@@ -23,7 +23,7 @@ inline std::size_t partial_floats(const Tiles& tiles, std::int64_t channels) {
 }
 
 /// Adds a tile's numbers to the totals of a channel: result.add(row block, channel, numbers of the tile,
-/// first total, second total) where there is one, else their sums.
+/// first total, second total) where Result has that function, otherwise the tile's sums.
 template <class Result>
 KOKKOS_INLINE_FUNCTION void add_tile(const Result& result, std::int64_t block, std::int64_t channel,
                                      const Floats<2>& tile, double& first, double& second) {

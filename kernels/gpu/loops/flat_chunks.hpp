@@ -61,7 +61,7 @@ class FlatTable {
   const FlatChunk* address() const { return address_; }
 
  private:
-  /// Whether the table is of these ranges; else it is empty, and they are noted.
+  /// Whether the table holds these ranges; if not, it is cleared and the ranges are recorded.
   bool is_of(std::span<const FlatRange> ranges) {
     if (address_ != nullptr && std::ranges::equal(ranges, ranges_)) return true;
     Queue<Space>::wait(space_);  // chunks_ may still be on their way

@@ -11,7 +11,7 @@
 namespace flotilla::mpi {
 
 std::string nccl_version();  ///< "2.28.9", of the library that was loaded, or "not built in".
-bool has_nccl();             ///< Whether this build has NCCL; else the functions below throw UserError.
+bool has_nccl();             ///< Whether this build has NCCL; if not, the functions below throw UserError.
 
 // Sums in the memory of NVIDIA's GPUs, one GPU for each rank. `stream`: what the device computes on
 // (DeviceQueue::native_stream). Those that queue (Collectives::queues) use a stream of their own, ordered

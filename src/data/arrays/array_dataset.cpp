@@ -250,7 +250,7 @@ class ArrayDataset final : public Dataset {
                .warnings = warnings_of(parts_)});
   }
 
-  /// Those of all parts, where the samples have some.
+  /// Keeps the labels of all parts, if the samples have labels.
   /// @param words texts of the classes; empty: labels are numbers
   void keep_labels(std::vector<std::int32_t> labels, std::vector<std::string> words) {
     labels_ = std::move(labels);

@@ -53,9 +53,10 @@ void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions&
 /// Appends the labels of an array. @throws UserError naming the first one that is no class
 void read_labels(const Array& targets, const ArrayDatasetOptions& options, std::vector<std::int32_t>& labels);
 
-/// The texts of the classes 0, 1 … of data whose labels are these texts: in the order of numbers where all
-/// are integers, else of bytes; of integers 0 … classes − 1, all of these. @param classes 0: not known
-/// @param what for messages  @throws UserError where the texts are not as many, or a single one
+/// The texts of the classes 0, 1 … for data whose labels are these texts: in numerical order if all are
+/// integers, otherwise in byte order; if they are integers from 0 to classes − 1, all of that range. @param
+/// classes 0: not known
+/// @param what for messages  @throws UserError if their number differs from `classes`, or there is only one
 std::vector<std::string> class_words(const std::set<std::string>& texts, std::int64_t classes,
                                      const std::string& what);
 

@@ -47,7 +47,7 @@ std::string columns_told(const std::vector<std::string>& names) {
 /// The columns of a file, those of the inputs first.
 struct CsvLayout {
   std::vector<CsvColumn> columns{};
-  std::size_t fields = 0;   ///< Of a record
+  std::size_t fields = 0;   ///< Fields of a record
   bool ends_empty = false;  ///< A delimiter also follows the last column
 };
 

@@ -20,7 +20,7 @@ namespace flotilla {
 struct CsvColumn {
   std::string name;
   std::size_t field = 0;  ///< Its place in a record
-  bool texts = false;     ///< Categories or labels; else numbers
+  bool texts = false;     ///< Categories or labels; false: numbers
   bool target = false;
 };
 
@@ -36,8 +36,8 @@ struct CsvWords {
 /// Facts about all rows of a copy: their number, the texts, and the sums of numbers.
 struct CsvTable {
   std::int64_t rows = 0;
-  std::vector<CsvWords> words{};       ///< Of each column
-  std::vector<double> sums{};          ///< Of the numbers of each column that are not missing
+  std::vector<CsvWords> words{};       ///< Texts of each column
+  std::vector<double> sums{};          ///< Sum of each column's numbers that are not missing
   std::vector<std::int64_t> counts{};  ///< Their number
 };
 

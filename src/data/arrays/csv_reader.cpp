@@ -28,9 +28,8 @@ class CsvArray final : public Array {
   struct Part {
     std::size_t column = 0;  ///< In CsvCopy::columns()
     std::size_t width = 1;
-    double fill = 0.0;  ///< In the place of a missing number
-    std::vector<std::int64_t>
-        places{};  ///< Of each word of the copy, its category; −1: none; empty: a number
+    double fill = 0.0;                   ///< In the place of a missing number
+    std::vector<std::int64_t> places{};  ///< Category of each word of the copy; −1: none; empty: a number
   };
 
   CsvArray(ArrayForm form, std::shared_ptr<const CsvCopy> copy, std::vector<Part> parts)

@@ -16,7 +16,7 @@ namespace flotilla {
 /// A file in a ZIP archive.
 struct ZipMember {
   std::string name;
-  bool deflated = false;    ///< Else stored
+  bool deflated = false;    ///< False: stored
   std::int64_t begin = 0;   ///< Position of its bytes in the archive
   std::int64_t stored = 0;  ///< Bytes in the archive
   std::int64_t bytes = 0;   ///< Bytes as they were

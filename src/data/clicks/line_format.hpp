@@ -39,8 +39,8 @@ class LineFormat {
   virtual std::int64_t dense() const = 0;     ///< Dense features of a sample
   virtual std::int64_t slots() const = 0;     ///< Bags of a sample
   virtual bool weighted() const = 0;          ///< Each id has a value.
-  virtual bool labelled() const = 0;          ///< Else the label of a line is not read, and may be missing.
-  /// Whether the line holds a sample; else it is empty or a comment.
+  virtual bool labelled() const = 0;          ///< False: the label of a line is not read and may be missing.
+  /// Whether the line holds a sample; if not, it is empty or a comment.
   virtual bool is_sample(std::string_view line) const = 0;
   /// The label as written: 1 for the second class, 0 or −1 for the first; or 2 and 1. 0 unless labelled().
   virtual int label(std::string_view line) const = 0;

@@ -21,7 +21,8 @@ bool is_image_ending(std::string_view ending);
 /// Whether the name has such an ending, in small or capital letters.
 bool has_image_ending(const std::string& name);
 
-/// "WebP image" for ".webp": what an ending in small letters says of images that are not decoded; else empty.
+/// "WebP image" for ".webp": the image format that an ending in lower case stands for, if it is one that is
+/// not decoded; otherwise empty.
 std::string_view foreign_image_of(std::string_view ending);
 
 /// The images among `files_and_folders`, in that order; those of a folder, and of folders inside it, in byte

@@ -43,8 +43,7 @@ struct ImageList {
 };
 
 struct ImageListOptions {
-  std::string
-      root;  ///< Empty: the folder next to the list that is named like it, otherwise the list's own folder
+  std::string root;              ///< Empty: the folder next to the list with its name, otherwise the list's
   std::int64_t classes = 0;      ///< Labels are 0 … classes − 1
   bool unique = false;           ///< An image must not be listed twice
   std::string below{};           ///< See ImageList

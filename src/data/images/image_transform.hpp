@@ -56,7 +56,7 @@ class ImageTransform {
   /// `variation` alone. Safe from several threads at once; each keeps its buffers for the next image.
   /// @throws BadImage if the file is not a whole JPEG or PNG image or has too many pixels.
   virtual void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const = 0;
-  /// The scaling of bytes to the values of a sample, where the transform ends in bytes; else empty.
+  /// The scaling of bytes to the values of a sample, if the transform ends in bytes; otherwise empty.
   virtual std::optional<ByteScaling> scaling() const { return {}; }
   /// As apply() without the scaling, in the order (H,W,C). Only where scaling() is not empty.
   virtual void apply_bytes(std::span<const std::byte> file, std::uint64_t variation,

@@ -55,7 +55,7 @@ class BackgroundReader {
 
   /// To be fetched: a part of the file of this number. Of thousands that wait the oldest are forgotten.
   void fetch(std::size_t file, std::int64_t begin, std::int64_t bytes);
-  /// So many bytes have been read, of whatever file.
+  /// To be told of `bytes` bytes that were read, from any file.
   void has_read(std::int64_t bytes);
 
  private:

@@ -28,8 +28,8 @@ std::vector<std::string> find_shards(const DataConfig& data, const DataSourceCon
 
 struct ShardOptions {
   std::int64_t classes = 0;                      ///< Labels are 0 … classes − 1
-  bool labelled = true;                          ///< Else labels are not needed, and all of them are 0
-  std::int64_t threads = 1;                      ///< That read indexes and headers
+  bool labelled = true;                          ///< False: labels are not needed, and all of them are 0
+  std::int64_t threads = 1;                      ///< Threads that read indexes and headers
   std::int64_t ranks_on_host = 1;                ///< Ranks that share the host's memory
   std::map<std::string, std::string> indexes{};  ///< ShardIndex::text() of shards that were scanned, by path
   LeftOut left_out{};                            ///< Files that find_shards() left out

@@ -56,7 +56,7 @@ class UnfinishedCopy {
   /// As the disk has it: what the system keeps of it in memory is dropped before.
   std::uint64_t checksum_on_disk() {
     constexpr unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    // Not every file system can; then all of the file is synchronised.
+    // Some file systems do not support it; then the whole file is synchronised.
     if (sync_file_range(descriptor(), 0, 0, all) != 0 && fdatasync(descriptor()) != 0)
       fail_to_write(copy_.path(), errno, another_disk);
     posix_fadvise(descriptor(), 0, 0, POSIX_FADV_DONTNEED);

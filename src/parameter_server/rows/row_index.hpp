@@ -81,7 +81,7 @@ class RowIndex {
 #pragma GCC unroll 5
       for (std::size_t slot = 0; slot < bucket_slots; ++slot)
         equal |= static_cast<std::uint32_t>(keys[slot] == key) << slot;
-      equal &= (1U << used) - 1;  // Of those that are not used the keys are zero.
+      equal &= (1U << used) - 1;  // keys of unused slots are zero
       equal |= 1U << bucket_slots;
       return static_cast<std::size_t>(std::countr_zero(equal));
     }

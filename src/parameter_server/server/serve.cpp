@@ -79,7 +79,7 @@ void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, con
   }
 }
 
-/// Room in memory that workers of this host can read, if there is such memory, else anywhere.
+/// Allocates in memory that workers of this host can read, if there is such memory, otherwise on the device.
 Storage room_for(const mpi::ServerShare& share, std::span<float> shared, Device& device) {
   if (shared.empty()) return device.memory().allocate(share.values());
   return {shared.data(), shared.size(), [](float* /*the window's*/) {}};

@@ -144,7 +144,7 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
   tell_missing();
 }
 
-/// Who has pushed less than another is waited for.
+/// Reports the workers that have pushed less than another as awaited.
 void SyncUpdates::tell_missing() {
   const auto here = [](const std::optional<mpi::WorkerRequest>& push) {
     return push ? push->here + (push->complete ? 1 : 0) : 0;

@@ -63,7 +63,7 @@ class Embeddings {
   explicit Embeddings(const Parts& parts);
 
   std::int64_t slots() const { return parts_.training.slots; }  ///< Slots of a sample
-  LocalRows* local() { return local_ ? &*local_ : nullptr; }    ///< With a rule; else null
+  LocalRows* local() { return local_ ? &*local_ : nullptr; }    ///< Null without a rule
 
   /// The network's input for a batch of training, valid until the next one. Pulls the rows unless they came
   /// with the last exchange (see prefetch_rows).
@@ -124,7 +124,7 @@ class Embeddings {
   std::size_t now_ = 0;         ///< Index of the batch of features()
   EmbeddingPool validation_;
   std::vector<RowExchange>
-      exchanges_;              ///< For rows that travel with the dense values, `ahead` of them, used in turn
+      exchanges_;              ///< For rows sent with the dense values, `ahead` of them, used in turn
   std::size_t next_ = 0;       ///< Index of the one for the next exchange
   std::size_t under_way_ = 0;  ///< Index of the one whose payloads() were taken
   RowExchange pulls_;          ///< For rows alone

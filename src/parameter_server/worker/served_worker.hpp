@@ -90,7 +90,7 @@ bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo
 /// slowest worker, which may be about to push. @param since_push steps since this worker's last push
 Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::int64_t since_push);
 
-/// Who serves, who works and how.
+/// Describes the servers, the workers and the mode of the updates.
 StrategyDescription describe(const ServedWorker& worker);
 
 /// Collective over the workers, when this one has pushed everything and `steps` are done.

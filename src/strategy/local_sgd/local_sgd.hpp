@@ -58,7 +58,7 @@ class LocalSgd : public Strategy {
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
-    const mpi::Communicator& step_workers;  ///< Those over which `sums` sums: a group, or all
+    const mpi::Communicator& step_workers;  ///< Workers over which `sums` sums: a group, or all
     GradientSums& sums;                     ///< Over the workers that step together
     ModelUpdate& update;
     Reduction& averaging;  ///< All-reduce of parameters over all workers

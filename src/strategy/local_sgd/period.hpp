@@ -30,7 +30,8 @@ class Period {
   struct Begin {
     std::int64_t step = 0;  ///< Steps done
     double epoch = 0.0;     ///< Epochs done
-    bool by_epoch = false;  ///< strategy.begin_epoch says it, and the batch the step; else the other way
+    bool by_epoch =
+        false;  ///< strategy.begin_epoch sets `epoch`, and the batch size `step`; false: the reverse
     double steps_per_epoch = 1.0;
     double warmup_epochs = 0.0;  ///< Warm-up of the learning rate: adaptive rules begin after it
   };
@@ -50,8 +51,8 @@ class Period {
   /// Takes the results of an averaging. @returns the change of the period and its reason: "period 8 → 5: …";
   /// empty: none.
   std::string averaged(const Averaging& averaging);
-  /// Goes on from a checkpoint: with its numbers where the deck sets the same periods, else as the deck says.
-  /// If the workers begin with one model, a new period starts, as after an averaging.
+  /// Continues from a checkpoint: with its numbers if the deck sets the same periods, otherwise as the deck
+  /// says. If the workers begin with one model, a new period starts, as after an averaging.
   void resume(const Resumption& resumed);
   std::map<std::string, double> numbers() const;  ///< For checkpoints
 

@@ -89,7 +89,7 @@ class ReducedArray {
   std::int64_t mirror_bytes() const { return static_cast<std::int64_t>(mirror_.host.size_bytes()); }
 
  private:
-  Storage storage_;  ///< Or, where the host's ranks share the device's memory, the window
+  Storage storage_;  ///< Holds values_ unless they are in window_, which the host's ranks share
   std::unique_ptr<mpi::SharedStorage> window_;
   Storage pinned_;  ///< The mirror, or the hold on the window that is one
   DeviceSpan<float> values_;

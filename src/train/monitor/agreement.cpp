@@ -37,7 +37,7 @@ std::vector<int> minority(std::span<const std::int64_t> hashes, const std::vecto
   return ranks;
 }
 
-/// The ranks of the group of `rank`, if that is its lowest one; else none.
+/// The ranks of the group of `rank` if that is its lowest one, otherwise none.
 std::vector<int> members_of_group_led_by(std::size_t rank, std::span<const int> groups) {
   std::vector<int> members;
   for (std::size_t other = 0; other < groups.size(); ++other) {

@@ -49,7 +49,7 @@ class BestValidation {
   };
   std::size_t most_kept_;
   std::vector<Kept> kept_;      ///< The best, from the best one on
-  std::int64_t epoch_ = 0;      ///< Of the best one
+  std::int64_t epoch_ = 0;      ///< Epoch of the best one
   std::int64_t waited_ = 0;     ///< Validations since the best
   std::int64_t compared_ = -1;  ///< Step of the last validation
 };

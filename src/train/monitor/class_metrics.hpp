@@ -17,7 +17,7 @@ namespace flotilla {
 class ClassCounts {
  public:
   static constexpr std::int64_t most_classes_of_auc = 1000;
-  static constexpr std::size_t most_bins = 4096;      ///< Of a class's probabilities
+  static constexpr std::size_t most_bins = 4096;      ///< Bins for a class's probabilities
   static constexpr std::size_t most_cells = 1 << 21;  ///< Over all classes, two a bin
 
   explicit ClassCounts(std::int64_t classes);

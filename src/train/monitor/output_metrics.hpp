@@ -12,8 +12,8 @@
 namespace flotilla {
 
 /// Figures of numbers (rmse, mae, r2) or of labels (accuracy, f1). r2 = 1 − Σ (t − y)² / Σ (t − mean of t)²;
-/// of targets that are all equal it is 1 if they are met, else 0, as scikit-learn's r2_score has it. f1 = 2
-/// TP / (2 TP + FP + FN); 0 where that is 0 / 0.
+/// for targets that are all equal it is 1 if they are predicted exactly and 0 otherwise, as in scikit-learn's
+/// r2_score. f1 = 2 TP / (2 TP + FP + FN); 0 where that is 0 / 0.
 struct OutputMetrics {
   Figures all;                   ///< mae and r2 are means of those of the outputs, the others are of all sums
   std::vector<Figures> outputs;  ///< Figures of each output

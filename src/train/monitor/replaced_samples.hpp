@@ -19,8 +19,8 @@ class ReplacedSamples {
       : active_(data.on_bad_image == OnBadImage::replace), most_(data.max_bad_images) {}
   /// @throws UserError if this worker alone has more than data.max_bad_images in this epoch.
   void add(const Batch& batch, const Dataset& data);
-  /// Collective where the deck replaces, else nothing. Reports the epoch's count and the first replaced
-  /// sample, and resets the count. Ends the job if there were more than data.max_bad_images.
+  /// Collective if the deck allows replacement, otherwise does nothing. Reports the epoch's count and the
+  /// first replaced sample, and resets the count. Ends the job if there were more than data.max_bad_images.
   void end_epoch(std::int64_t epoch, const Dataset& data, const mpi::Communicator& workers,
                  Reporter& reporter, FailureHandler& failure);
 

@@ -58,7 +58,7 @@ void spoil_captures(int count);
 
 /// Held while works are put and done, which may be by any thread that waits.
 std::recursive_mutex& queues_mutex();
-/// For other choices that are chance's. The caller holds the mutex.
+/// True with this probability, for other random choices. The caller holds the mutex.
 bool by_chance(double probability);
 
 }  // namespace flotilla::fake

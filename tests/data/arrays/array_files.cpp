@@ -17,7 +17,7 @@ namespace {
 template <class T>
 T number_of(double value) {
   if constexpr (std::is_same_v<T, Float16>) {
-    // Of small multiples of 1/4: 2^e (1 + m / 1024).
+    // Exact for small multiples of 1/4: 2^e (1 + m / 1024).
     if (value == 0.0) return Float16{0};
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);  // 0.5 … 1

@@ -25,9 +25,9 @@ struct Hdf5Layout {
   int deflate = 0;  ///< Level; 0: none
   bool fletcher32 = false;
   bool compact = false;
-  std::int64_t written_rows = -1;  ///< Of an array in chunks; −1: all
-  bool no_fill_value = false;      ///< What was not written has none
-  double fill_value = 0.0;         ///< Of what was not written
+  std::int64_t written_rows = -1;  ///< Rows of a chunked array that are written; −1: all
+  bool no_fill_value = false;      ///< Values that were not written are undefined
+  double fill_value = 0.0;         ///< Value of what was not written
 };
 
 /// Numbers (7 k + start) mod 120, which all types hold; floats have a quarter more.

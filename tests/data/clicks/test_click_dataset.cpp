@@ -45,7 +45,7 @@ TEST(LineIndex, KnowsWhereEverySampleIsToBeFoundInBoundedMemory) {
       index.set_end(10 * count);
 
       ASSERT_EQ(index.size(), count);
-      // So many entries that twice as many would not fit.
+      // The index has as many entries as fit: twice as many would not.
       EXPECT_LE((count + index.stride() - 1) / index.stride(), static_cast<std::int64_t>(most));
       for (std::int64_t i = 0; i < count; ++i) {
         const LineIndex::Entry entry = index.before(i);

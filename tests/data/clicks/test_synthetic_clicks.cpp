@@ -126,7 +126,7 @@ TEST_F(MakeData, LeavesNothingBehindWhereItCannotWrite) {
 TEST(Ceiling, IsTheAreaUnderTheCurveByHand) {
   Ceiling ceiling;
   EXPECT_EQ(ceiling.auc(), 0.5);
-  // Of 2 × 3 pairs of positive and negative, 4 are in order and one is equal.
+  // Among 2 × 3 pairs of a positive and a negative, 4 are in order and one is a tie.
   for (const auto& [probability, label] : std::vector<std::pair<double, bool>>{
            {0.9, true}, {0.8, false}, {0.3, true}, {0.3, false}, {0.1, false}})
     ceiling.add({.probability = probability, .label = label});

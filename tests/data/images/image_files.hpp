@@ -35,7 +35,7 @@ Picture pattern(int width, int height, int channels = 3);
 struct JpegForm {
   enum Colours { grey, ycc, rgb, cmyk, ycck };
   Colours colours = ycc;
-  int sampling_x = 2;  ///< Of the first component; the others have 1.
+  int sampling_x = 2;  ///< Sampling of the first component; the others have 1.
   int sampling_y = 2;
   bool progressive = false;
   bool arithmetic = false;

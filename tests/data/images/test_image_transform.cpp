@@ -302,8 +302,8 @@ TEST(RandomCrop, DrawsAreaAspectAndPlaceEvenly) {
     y += static_cast<double>(crop.y) / static_cast<double>(1000 - crop.height);
   }
 
-  // Of a uniform distribution of width w: deviation w/√12 of a value, w²/√180 of its squared distance from
-  // the middle. Six deviations of the mean; sides are whole numbers, which is far less.
+  // In a uniform distribution of width w a value has the deviation w/√12, and its squared distance from the
+  // middle w²/√180. The bounds are six deviations of the mean; that sides are whole numbers matters far less.
   const double deviations = 6 / std::sqrt(draws);
   const double width = 2 * std::log(4.0 / 3.0);
   EXPECT_TRUE(test::within(area / draws, 0.14, deviations * 0.12 / std::sqrt(12)));

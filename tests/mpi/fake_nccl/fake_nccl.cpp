@@ -46,7 +46,7 @@ std::atomic<bool> slow{false};
 bool refuses_next = false;
 std::vector<flotilla::test::FakeLaunch> launched;
 
-/// So that other threads come in between.
+/// Takes some time, so that other threads run in between.
 void take_time() {
   if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }

@@ -20,7 +20,7 @@ struct FakeLaunch {
 /// What was launched since the last call of this.
 std::vector<FakeLaunch> take_fake_launches();
 
-int fake_communicators();  ///< That this rank has made so far.
+int fake_communicators();  ///< Communicators that this rank has made so far.
 int fake_aborts();         ///< Communicators that it gave up with ncclCommAbort.
 
 /// From now on ncclCommGetAsyncError tells of a failure of the network. A program whose environment has
