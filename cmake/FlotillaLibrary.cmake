@@ -21,7 +21,7 @@ function(flotilla_library name)
   endif()
   add_library(${name} STATIC ${arg_SOURCES})
   string(REPLACE flotilla_ "" part ${name})
-  add_library(Flotilla::${part} ALIAS ${name})  # As the installed package calls it.
+  add_library(Flotilla::${part} ALIAS ${name})  # The name that the installed package gives it.
   set_target_properties(${name} PROPERTIES EXPORT_NAME ${part})
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   flotilla_options(${name})

@@ -36,13 +36,13 @@ on_nodes=() # srun's options for a launch that is not on all nodes of the job
 
 # Environment variables: docs/cluster.md explains each.
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
-  # Where the job got no environment, srun would hand none on either.
+  # If the job was submitted without an environment, srun would not pass one on either.
   export SLURM_EXPORT_ENV=ALL
   # How ranks find each other. `srun --mpi=list` lists what there is: a cluster may have pmix_v4 only, another MPI wants pmi2.
   export SLURM_MPI_TYPE=${SLURM_MPI_TYPE:-pmix}
   # Slurm's own choice of barrier spans no nodes in jobs of fewer nodes than TreeWidth: a rank may then crash in MPI_Init.
   export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
-  # Where a rank ends before MPI begins (its node lacks a library), the others wait there for it: srun ends them after 60 s.
+  # If a rank ends before MPI starts (its node lacks a library), the others wait for it in MPI_Init: srun ends them after 60 s.
   export SLURM_WAIT=${SLURM_WAIT:-60}
 fi
 # A rank that waits gives its core away to reading ahead and to communication; at no cost where no thread needs it.

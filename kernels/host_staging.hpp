@@ -22,7 +22,7 @@ class HostStaging {
   std::span<const float> read(const Tensor& values);
   /// A copy to change; call unmap() afterwards.
   std::span<float> map(DeviceSpan<float> values);
-  /// As map(), with unspecified contents.
+  /// Like map(), but with unspecified contents.
   std::span<float> map_for_writing(DeviceSpan<float> values);
   /// Writes what map() or map_for_writing() returned for `values` back to the device.
   void unmap(DeviceSpan<float> values);

@@ -21,7 +21,7 @@ struct Slice {
   Shape shape;       ///< Logical, as in checkpoints
   ParameterKind kind = ParameterKind::weight;
   std::int64_t offset = 0;
-  std::int64_t size = 0;  ///< As stored by the device; at least shape.size()
+  std::int64_t size = 0;  ///< Number of values as stored by the device; at least shape.size()
 };
 
 /// The layout of a flat array of parameters, gradients or statistics: slices in forward order.

@@ -13,7 +13,7 @@ class HalfParameters {
  public:
   /// @param size of the arena of parameters
   HalfParameters(Device& device, std::size_t size);
-  /// From now on for these parameters, which are of that size.
+  /// From now on the halves are those of `parameters`, which must have that size.
   void bind(DeviceSpan<const float> parameters);
   GivenHalfSpan values() { return values_; }
 

@@ -51,7 +51,7 @@ struct PlannedLayer : ListedLayer {
   Shape input;
   Shape output{};
   std::int64_t parameters = 0;
-  std::int64_t multiplications = 0;  ///< In a forward pass of one sample: convolutions and linear layers
+  std::int64_t multiplications = 0;  ///< Per forward pass of one sample: convolutions and linear layers
 };
 
 /// Reads the words after a layer's name. @throws UserError saying what is wrong and how the layer is written

@@ -79,7 +79,7 @@ class LayerBuilder {
   void build();
 
   // For LayerKind::make.
-  PlanReader& plan() { return plan_; }  ///< At the layer after the one that is made
+  PlanReader& plan() { return plan_; }  ///< Positioned after the layer that is being built
   const LayerUse& use() const { return use_; }
   Building building(const PlannedLayer& layer) const;
   const Initializer& initializer(const PlannedLayer& layer) const;
@@ -90,7 +90,7 @@ class LayerBuilder {
   bool needs_no_input_gradient() const { return first_ && !use_.input_gradient; }
   /// The layers up to where at_end() says so, without that; with `but_norm` also without a batch norm there.
   LayerRow row(bool but_norm = false);
-  void append(std::unique_ptr<Layer> layer);  ///< In front of the layer that is made
+  void append(std::unique_ptr<Layer> layer);  ///< Inserts a layer before the one that is being built
   /// Whether the layer in front takes a gradient in two parts.
   bool may_split_gradient() const { return !row_->empty() && row_->back()->adds_gradients(); }
   /// The order of the values of a flattened image, for the next linear layer; empty: plain.

@@ -45,7 +45,7 @@ class Norm {
   void forward_both(const Tensor& x, const Norm& of_residual, const Tensor& residual, Tensor& y) {
     plan_->forward_both(input(x), of_residual.input(residual), y);
   }
-  /// As BatchNorm::backward, on the statistics of the last training pass.
+  /// Like BatchNorm::backward, with the statistics of the last training pass.
   void backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
                 Tensor* dresidual);
 

@@ -140,7 +140,7 @@ const Tensor& Network::input_gradient() const {
 std::vector<TimedOperation> Network::operations(const Targets& targets, DeviceSpan<float> sums) {
   TimedOperations operations;
   chain_.time_alone(operations);
-  // In the order of a step: each finds in the caches what it finds there.
+  // The operations run in the order of a step, so that each finds the caches as in a step.
   std::vector<TimedOperation> all = std::move(operations.forward);
   all.push_back({"loss", "loss", 0.0, [this, targets, sums] {
                    loss_forward(targets, sums);

@@ -141,7 +141,7 @@ carry_open_mpi() {
   carry_plugins "$(installed pkglibdir)" "$output/lib/openmpi" 'mca_*.so'
   mkdir -p "$output/share" "$output/etc/openmpi"
   cp -rL "$(installed pkgdatadir)" "$output/share/openmpi"
-  # Where Open MPI comes with a PMIx of its own package, that has plugins too.
+  # If Open MPI uses a PMIx from a package of its own, that has plugins too.
   if [[ -e $output/lib/libpmix.so.2 ]]; then
     pmix=$(dirname "$(readlink -f "$(ldconfig -p | awk '/libpmix[.]so[.]2 / { print $NF; exit }')")")
     carry_plugins "$pmix/pmix" "$output/lib/pmix" '*.so'
@@ -161,7 +161,8 @@ LAUNCHER
   chmod +x "$output/bin/$1"
 }
 
-# Where the machine has CUDA's libraries. Python runs before LD_LIBRARY_PATH names the bundle's, which are not Python's.
+# Writes the search for the folders with CUDA's libraries on the machine. Python runs before LD_LIBRARY_PATH names the bundle's,
+# which are not Python's.
 write_search_for_cuda() {
   cat >>"$output/env.sh" <<'ENVIRONMENT'
 if [ -z "${FLOTILLA_CUDA_LIBS+set}" ]; then

@@ -53,7 +53,7 @@ done
 [[ $# == 2 && $1 =~ ^[abc]$ ]] || fail 2 "check gpu: give a part, a, b or c, and a folder (see scripts/check_gpu.sh --help)"
 part=$1 output=$2
 
-# Where the lines find what they run: the program; the device tests, as "$tests/NAME$suffix"; mpirun.
+# The paths of what the lines run: the program; the device tests, as "$tests/NAME$suffix"; mpirun.
 mpirun=${MPIEXEC:-mpirun}
 suffix=_really
 if $rehearse; then

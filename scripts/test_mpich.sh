@@ -20,7 +20,7 @@ case ${1:-} in
   *) scripts/setup.sh --mpi mpich ;;
 esac
 
-# Where both are installed Debian gives each a name of its own.
+# If both are installed Debian gives each a name of its own.
 first_of() {
   command -v "$1.mpich" || command -v "$1" || fail 2 "mpich: $1 is missing (scripts/setup.sh --mpi mpich)"
 }

@@ -22,7 +22,8 @@ dnnl::memory::desc image(const Shape& shape, Tag tag) {
   return described(shape, tag, Type::bf16);
 }
 
-/// As image tensors lie. One pixel lies alike in every layout: it is described as convolutions like it.
+/// The layout of image tensors. A single pixel is the same in every layout: it is described as nhwc, which
+/// convolutions prefer.
 dnnl::memory::desc kept(const Shape& shape, const ImageLayout& layout) {
   return image(shape, layout.pixels == 1 ? Tag::nhwc : layout.tag);
 }

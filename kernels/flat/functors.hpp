@@ -79,7 +79,7 @@ struct CombineMoments {
   const float* rows = nullptr;
   float* moments = nullptr;
   std::int64_t batches = 0;
-  std::int64_t means = 0;  ///< In a row
+  std::int64_t means = 0;  ///< Number of means per row
   double count = 0.0;
 
   constexpr void operator()(std::int64_t i) const {
@@ -165,7 +165,7 @@ void with_functor(const UpdateRule& rule, std::int64_t step, const Body& body) {
         rules::Update<std::decay_t<decltype(one)>> functor{.rule = one};
         if constexpr (requires { functor.moments; }) functor.moments = moments(one, step);
         if constexpr (requires { one.epsilon; }) {
-          // With zero, padding and parameters without gradient would become 0 / 0.
+          // With epsilon 0, padding and parameters without gradient would become 0 / 0.
           require(one.epsilon > 0.0F, "epsilon must be positive, got ", one.epsilon);
         }
         body(functor);

@@ -23,7 +23,7 @@ class CudaMemory {
   /// The stream that computes: submits what is kept back, so that all work so far is in it.
   cudaStream_t stream() const;
   cudaStream_t bare_stream() const;  ///< The stream that computes; work that is kept back is not submitted
-  /// From now on work is kept in `queue`, for all copies of this object; null: no longer.
+  /// From now on, work of all copies of this object is collected in `queue`; null: it is no longer collected.
   void keep_back(WorkQueue* queue) const;
   /// `count` floats, zeroed, aligned to 256 bytes. Zeroing and freeing are queued on the stream: a use of the
   /// memory on another stream must be ordered after the zeroing and before the freeing.

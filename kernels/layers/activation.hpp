@@ -13,7 +13,7 @@ namespace flotilla {
 enum class Activation { identity, relu, tanh, sigmoid, gelu, silu };
 inline constexpr std::array all_activations = {Activation::identity, Activation::relu, Activation::tanh,
                                                Activation::sigmoid,  Activation::gelu, Activation::silu};
-/// As decks and lists of layers name them, in the order of the enumerators.
+/// The words for activations in decks and lists of layers, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 6> activation_words = {"identity", "relu", "tanh",
                                                                      "sigmoid",  "gelu", "silu"};
 constexpr std::string_view word_of(Activation f) {

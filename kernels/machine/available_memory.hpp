@@ -18,7 +18,7 @@ std::int64_t available_memory_bytes(const std::string& root = "");
 struct MemoryLimit {
   std::string group{};     ///< The folder of the control group; empty: the machine
   std::string identity{};  ///< Equal for the processes of a host that share the limit
-  std::int64_t bytes = 0;  ///< With swap
+  std::int64_t bytes = 0;  ///< The limit, swap included
   std::int64_t left = 0;   ///< Bytes that are not in use now, or are file cache that can be dropped
   std::string text()
       const;  ///< "the control group /sys/fs/cgroup/job, which allows 150 MiB and leaves 104 MiB"

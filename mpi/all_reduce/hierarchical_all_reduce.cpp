@@ -63,7 +63,8 @@ class Hierarchical : public Collectives {
   int member() const { return member_; }
   const std::vector<int>& members() const { return members_; }  ///< The group's, as ranks of the world
   Collectives& across() const { return *across_; }
-  virtual std::vector<int> missing_inside() const = 0;  ///< As missing_ranks(), of the group, counted in it
+  virtual std::vector<int> missing_inside()
+      const = 0;  ///< As missing_ranks(), for the group and by its numbers
 
  private:
   int ranks_;

@@ -18,7 +18,7 @@ namespace flotilla::mpi {
 
 /// A rank's call, sent as bytes.
 struct RankCall {
-  std::int64_t rank = 0;  ///< In MPI_COMM_WORLD
+  std::int64_t rank = 0;  ///< Rank in MPI_COMM_WORLD
   CollectiveCall call{};
 };
 

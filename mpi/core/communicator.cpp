@@ -48,7 +48,7 @@ MPI_Op native(Op op) {
   return MPI_SUM;
 }
 
-/// In MPI_COMM_WORLD.
+/// The rank in MPI_COMM_WORLD of the communicator's rank 0.
 int first_rank(MPI_Comm comm) {
   MPI_Group world = MPI_GROUP_NULL;
   MPI_Group group = MPI_GROUP_NULL;

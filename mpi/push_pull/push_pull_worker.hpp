@@ -72,7 +72,7 @@ class PushPullWorker {
   struct Packed {
     std::size_t values = 0;
     std::size_t run = 0;
-    std::size_t at = 0;  ///< In the run
+    std::size_t at = 0;  ///< Position within the run
   };
   struct Link {
     ServerShare share;

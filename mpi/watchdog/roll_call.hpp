@@ -50,8 +50,8 @@ class RollCall {
   void receive_rest();
   /// Asks all other ranks but those with an answer outstanding. Returns at once.
   void call(const Presence& mine);
-  /// As call(), then answers and receives for at most `patience_s`; for half a second where all answer,
-  /// because their own watchdogs may be about to ask.
+  /// Calls as call() does, then answers and receives for at most `patience_s`, or for half a second if all
+  /// answer, because their own watchdogs may be about to ask.
   void ask(const Presence& mine, double patience_s);
   bool silent() const;       ///< After ask(): is there a rank that did not answer?
   void begin_silences();     ///< Restarts the clocks of silence_s()

@@ -15,7 +15,7 @@ namespace flotilla {
 
 namespace {
 
-/// With its length, so that no two different lists of texts give the same bytes.
+/// The text preceded by its length, so that different lists of texts never give the same bytes.
 std::string counted(const std::string& text) {
   return cat(text.size(), ':', text, '\n');
 }

@@ -137,7 +137,7 @@ struct OperationKind {
   double flop = 0.0;
 };
 
-/// In the order in which their first operations stand.
+/// The kinds of operations, in the order of their first operations.
 std::vector<OperationKind> kinds_of(const std::vector<Operation>& operations) {
   std::vector<OperationKind> kinds;
   for (const Operation& operation : operations) {
@@ -236,7 +236,8 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   const double step_mean_s = seconds(after.step_ns - before.step_ns) / steps;
   const double stall_mean_s = seconds(after.stall_ns - before.stall_ns) / steps;
   const double step_median_s = median(step_s);
-  // With the rest they are the median step; few steps wait for a checkpoint, so that the median would be 0.
+  // The phases and the rest add up to the median step. The checkpoint stall is a mean: few steps wait for
+  // one, so its median would be 0.
   std::vector<std::pair<std::string, double>> phases;
   for (std::size_t i = 0; i < step_phase_names.size(); ++i)
     phases.emplace_back(step_phase_names[i], median(phase_s[i]));

@@ -87,7 +87,7 @@ std::vector<std::string> lines_of(const std::vector<Figures>& outputs) {
   return lines;
 }
 
-/// In the order of metrics(), as in metrics.jsonl.
+/// Adds the figures in the order of metrics(), as in metrics.jsonl.
 void add_figures(const Figures& figures, nlohmann::ordered_json& json) {
   for (const Metric& metric : metrics())
     if (const auto found = figures.find(metric.key); found != figures.end())

@@ -199,7 +199,8 @@ Row describe_values(ValueReader& reader, const StoredTensor& tensor) {
   return row;
 }
 
-/// With the parts that a checkpoint names; those of servers were read for their tables.
+/// The damage of a file and of the parts that its checkpoint names; those of servers were read for their
+/// tables.
 std::string damage_of(const Contents& contents) {
   const FileIndex& index = contents.index;
   std::string damage;

@@ -50,7 +50,7 @@ struct Table {
   char delimiter = ',';
   bool header = true;
   std::int64_t rows = 0;
-  std::int64_t bad_lines = 0;  ///< With another number of fields
+  std::int64_t bad_lines = 0;  ///< Lines with another number of fields
   std::string first_bad{};
   std::vector<TableColumn> columns{};
 };

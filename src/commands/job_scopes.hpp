@@ -64,7 +64,7 @@ class JobRoles {
   const mpi::Communicator& world_;
   FailureHandler& failure_;
   mpi::Watchdog& watchdog_;
-  std::optional<Config> config_;  ///< With servers: the deck's, with what the machines lack left out
+  std::optional<Config> config_;  ///< With servers: the deck's, without what the machines lack
   std::vector<mpi::Place> places_;
   std::optional<mpi::RoleCommunicators> roles_;
   std::optional<ServerLink> servers_;

@@ -31,7 +31,8 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// In UTF-8 as json_text(). Fields with commas, quotes or line ends stand in quotes, as RFC 4180 says.
+/// A field in UTF-8, as json_text() has it. Fields with commas, quotes or line ends are quoted as in RFC
+/// 4180.
 std::string csv_field(const std::string& given) {
   const auto text = nlohmann::json::parse(json_text(given)).get<std::string>();
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;

@@ -19,7 +19,7 @@ struct TrainArguments {
   std::string deck;
   std::vector<std::string> overrides;
   Verbosity verbosity = Verbosity::normal;
-  bool check_data = false;  ///< With `check`: read each sample once
+  bool check_data = false;  ///< Together with `check`: read each sample once
   bool check = false;       ///< Construct everything, run two steps in memory, print the plan, write nothing
 };
 
@@ -31,7 +31,7 @@ struct Training {
   const std::string& deck_path;
   const LoadedDeck& deck;
   bool ends_job_when_diverged = true;
-  bool job_has_advanced = false;  ///< In a training before: the job's time is not too short in itself
+  bool job_has_advanced = false;  ///< An earlier training made steps: the job's time limit is not too short
 };
 
 /// The end of a training.

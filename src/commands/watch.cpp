@@ -70,7 +70,7 @@ void RunWatch::read_new(const std::function<void(std::string_view)>& use) {
   if (id == 0) return;
   const File file = File::open(path);
   if (id != std::exchange(file_id_, id) || file.size() < read_bytes_) read_bytes_ = 0;
-  std::string text;  // From read_bytes_ on
+  std::string text;  // Text of the file from read_bytes_ on
   for (bool more = true; more;) {
     const std::size_t kept = text.size();
     text.resize(kept + block_bytes);

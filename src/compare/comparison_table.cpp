@@ -25,7 +25,7 @@ struct Column {
   std::string heading;
   std::string key;
   Figure figure;
-  double scale = 1.0;  ///< From the figure to what the table shows
+  double scale = 1.0;  ///< Factor from the figure to what the table shows
   int digits = 0;
 };
 

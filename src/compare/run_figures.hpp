@@ -14,7 +14,7 @@ namespace flotilla {
 struct RunFigures {
   std::string end{};      ///< Reason in the line "end" after the last step; empty: the run has not ended
   std::string device{};   ///< Device that computed
-  DataIdentities data{};  ///< At the last start; without those that an earlier version did not write
+  DataIdentities data{};  ///< Data of the last start; without what an earlier version did not write
   std::int64_t workers = 0;
   std::int64_t global_batch = 0;
   std::int64_t steps = 0;

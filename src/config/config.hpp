@@ -166,7 +166,7 @@ struct TrainConfig {
   double label_smoothing = 0.0;
   std::vector<double> class_weights{};  ///< Weights of the classes' losses; empty: all are 1
   double mixup = 0.0;                   ///< α of λ ~ Beta(α, α); 0: off
-  double cutmix = 0.0;                  ///< As mixup's
+  double cutmix = 0.0;                  ///< α of CutMix's λ ~ Beta(α, α); 0: off
   double gradient_clip_norm = 0.0;      ///< 0: none
   double average_decay = 0.0;           ///< Decay of the exponential moving average of the weights; 0: none
   std::int64_t patience = 0;            ///< Validations without improvement that end training; 0: never

@@ -48,7 +48,7 @@ struct DataKindKeys {
   bool in_order = false;  ///< data.order is "file" by default
 };
 
-/// In the order of DataKind.
+/// All kinds of data, in the order of DataKind.
 inline constexpr std::array data_kinds = {
     DataKindKeys{.word = "idx",
                  .help = "files of images and labels as MNIST has them, plain or .gz",
@@ -100,7 +100,8 @@ inline constexpr std::array data_kinds = {
                  .numbers = true,
                  .table = true,
                  .shares = true},
-    // As in PaddlePaddle's Fleet: such files are often larger than memory, and in the order of time.
+    // The default is that of PaddlePaddle's Fleet: such files are often larger than memory, and sorted by
+    // time.
     DataKindKeys{.word = "criteo",
                  .help = "lines of a label, 13 numbers and 26 categories",
                  .path = true,
@@ -203,7 +204,7 @@ struct FoundInData {
   std::vector<double> fills{};         ///< csv: of each column, the number in the place of a missing one
   std::vector<std::string> classes{};  ///< Texts of the labels 0, 1 …; empty: labels are these numbers
   std::int64_t class_count = 0;        ///< model.classes; 0: the deck gives it
-  std::vector<double> input_mean{};    ///< In the place of "auto"; empty: the deck gives them, or none
+  std::vector<double> input_mean{};    ///< Replaces "auto"; empty: the deck gives them, or none
   std::vector<double> input_std{};
   std::vector<double> target_mean{};
   std::vector<double> target_std{};

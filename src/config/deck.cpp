@@ -28,7 +28,7 @@ namespace {
 /// The defaults with the deck's values over them and the command line's over those.
 Config merged(const DeckValues& given) {
   Config config;
-  // In the order of the table: the strategy is chosen before its keys find a place.
+  // Written in the order of the table: the strategy is chosen before its keys are stored.
   for (const Key& key : all_keys())
     if (const Given* value = given.find(key.path)) key.field.write(config, value->value);
   return config;

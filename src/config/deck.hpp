@@ -49,7 +49,7 @@ Config read_saved_deck(const std::string& text);
 /// A key that has another value in a checkpoint's deck than in the current one.
 struct ResumeDifference {
   std::string key;
-  std::string before;  ///< As TOML; "left out" of a key without a default
+  std::string before;  ///< Value as TOML; "left out" for a key without a default
   std::string now;
   config::OnResume on_resume;
 

@@ -11,7 +11,7 @@ namespace flotilla::config {
 
 /// The place where a value was written.
 struct Origin {
-  DeckPosition position;  ///< In the deck
+  DeckPosition position;  ///< Position in the deck
   std::string override;   ///< "train.batch_size=-4"; empty if it is the deck's
   std::string file = {};  ///< Place of an override in a file, "plan.toml:7:8"; empty: the command line
   bool from_override() const { return !override.empty(); }

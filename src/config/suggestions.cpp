@@ -77,7 +77,7 @@ Suggestion suggest(std::string_view table, std::string_view name) {
   const std::string best = nearest_word(name, names_in(table));
   if (!best.empty()) return {prefix + best, "; did you mean " + config::quoted(best) + "?"};
 
-  // In other tables: the whole path with a slip in it, or the name itself.
+  // Keys of other tables: the whole path with a typo in it, or the name itself.
   std::vector<std::string> found;
   const std::string path = prefix + std::string(name);
   for (const Key& key : all_keys()) {

@@ -175,7 +175,7 @@ class AugmentedDataset final : public WrappedDataset {
     return facts;
   }
 
-  /// With operations on bytes: values that lie between bytes are rounded.
+  /// Reads a sample with operations on bytes: values that lie between bytes are rounded.
   std::int32_t read_through_bytes(std::int64_t i, std::uint64_t variation, std::span<float> to) const {
     thread_local std::vector<std::uint8_t> bytes;
     bytes.resize(to.size());

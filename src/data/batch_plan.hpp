@@ -27,7 +27,7 @@ class ReadAhead {
 
  private:
   void tell_blocks(const Dataset& data, std::int64_t epoch, std::int64_t window) const;
-  /// As many steps as the epoch has from `position` on, at most `steps`.
+  /// Tells of as many steps as the epoch has from `position` on, at most `steps`.
   void tell_steps(const Dataset& data, Position position, std::int64_t steps) const;
 
   Sampler sampler_;

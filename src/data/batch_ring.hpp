@@ -55,7 +55,7 @@ struct BatchLayout {
   std::int64_t sample_size = 0;
   std::optional<ByteImages> bytes{};  ///< Shape and scaling of samples that are bytes; empty: floats
   std::int64_t targets = 0;           ///< Numbers to be predicted for a sample; 0: labels
-  bool partners = false;              ///< With the labels of mixup partners
+  bool partners = false;              ///< Rows have the labels of mixup partners too
   std::int64_t slots = 0;             ///< Bags of a sample
   bool weighted = false;              ///< Their ids have values
   std::int64_t part_rows = 0;         ///< Rows that one thread fills at a time

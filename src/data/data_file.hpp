@@ -54,7 +54,7 @@ enum class FileFormat {
 /// The kind of a file or folder, by its contents. The texts are literals.
 struct FileKind {
   FileFormat format = FileFormat::unknown;
-  std::string_view name{};    ///< With its article: "an HDF5 file", "a WebP image"
+  std::string_view name{};    ///< Name with its article: "an HDF5 file", "a WebP image"
   std::string_view advice{};  ///< The key that reads it, or a command: "decompress it with bunzip2"
   bool is_image = false;      ///< Also of the formats that are not decoded
   bool gzipped = false;       ///< The other members are those of the file inside

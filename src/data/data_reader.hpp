@@ -20,7 +20,7 @@
 
 namespace flotilla {
 
-/// As many classes as a model may have: labels of all of them are read.
+/// The number of classes that a model may have: labels of all of them are read.
 inline constexpr std::int64_t any_classes = 16777216;
 
 /// A request to open one of the two sources of a deck's data.

@@ -148,7 +148,7 @@ std::string identity_of(const Dataset& data);
 
 /// The intended use of a data set.
 struct DatasetUse {
-  bool training = true;            ///< With augmentation; an image may be listed twice
+  bool training = true;            ///< For training: with augmentation; an image may be listed twice
   std::int64_t targets = 0;        ///< Numbers that the model predicts for a sample; 0: a class
   bool binary = false;             ///< The targets are labels, each by itself: they lie in [0, 1]
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice

@@ -31,7 +31,7 @@ struct IdxFile {
   std::string storage;  ///< "7.8 MB inflated in /tmp" or "… converted in …"; empty if the file itself is read
 
   std::int64_t item_bytes() const { return rows * columns; }
-  std::int64_t stored_item_bytes() const;  ///< In the file
+  std::int64_t stored_item_bytes() const;  ///< Size of an item in the file
 };
 
 /// The header of a file that open_idx() opens: `bytes` is the file as it lies on the disk, its length is not

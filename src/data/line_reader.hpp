@@ -30,7 +30,7 @@ class LineReader {
   std::vector<char> buffer_;
   std::int64_t window_ = 0;  ///< The file's byte that buffer_ begins with
   std::size_t filled_ = 0;   ///< Bytes of buffer_ that are the file's
-  std::size_t at_ = 0;       ///< In buffer_: where the next line begins
+  std::size_t at_ = 0;       ///< Position in buffer_ at which the next line begins
   std::size_t step_ = 0;     ///< Bytes to read next
   std::int64_t line_begin_ = 0;
   bool ended_ = false;  ///< The window reaches the end of the file

@@ -78,7 +78,7 @@ struct LoaderOptions {
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   bool keep_bad = false;                         ///< Outside training: records it in Batch::bad
   double mixup = 0.0;   ///< Training: the parameter of λ ~ Beta(mixup, mixup); 0: off
-  double cutmix = 0.0;  ///< As mixup's
+  double cutmix = 0.0;  ///< Training: the parameter of λ for CutMix; 0: off
   PinMemory pin = {};   ///< Makes copies of batches to the device fast; may be empty
   HostReader reader{};
   bool bytes = false;  ///< For a device that scales them: samples that are bytes stay bytes, unless mixed

@@ -60,7 +60,7 @@ class EpochOrder {
   std::int64_t windows() const { return (samples_ + spec_.buffer - 1) / spec_.buffer; }
   /// With "blocks": the number of blocks of a window.
   std::int64_t blocks(std::int64_t window) const;
-  /// With "blocks": one of the blocks of a window, which stand in an order of no meaning.
+  /// With "blocks": one of the blocks of a window, in arbitrary order.
   SampleRange block(std::int64_t window, std::int64_t number) const;
 
  private:

@@ -79,7 +79,7 @@ class File {
   /// For calls of the system that this class does not have.
   int descriptor() const { return descriptor_; }
   std::int64_t size() const { return size_; }  ///< Bytes, when opened or appended last.
-  FileStamp stamp() const;                     ///< As it is now
+  FileStamp stamp() const;                     ///< Stamp of the file as it is now
   std::int64_t size_now() const;               ///< Bytes, including what other processes have written
   /// Reads from byte `begin` on; fewer bytes only at the end of the file.
   std::size_t read_some(std::int64_t begin, std::span<std::byte> to) const;

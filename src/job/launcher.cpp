@@ -99,7 +99,8 @@ void start_ranks(int ranks, char** argv) {
     if (count_in(names.count) >= 0 && count_in(names.number) >= 0)
       throw UserError(cat("--ranks ", ranks, " starts ranks, but ", names.launcher,
                           " started this process: leave out one of the two"));
-  // As jobscripts/local.sh: more ranks than cores may be started, and one that waits gives its core away.
+  // The settings of jobscripts/local.sh: more ranks than cores may be started, and one that waits yields its
+  // core.
   const std::array<std::pair<const char*, const char*>, 5> settings = {
       {{"OMPI_MCA_rmaps_base_oversubscribe", "1"},
        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},

@@ -67,7 +67,7 @@ struct MessageKind {
   std::size_t most_letters{};  ///< Maximum length unless everything is shown; 0: no limit
 };
 
-/// In the order of Message.
+/// The kinds of messages, in the order of Message.
 constexpr MessageKind message_kinds[] = {
     {Verbosity::quiet, "\033[1m"},        // result
     {Verbosity::normal, ""},              // progress
@@ -98,7 +98,7 @@ bool wants_colours() {
   return refused == nullptr || *refused == '\0';
 }
 
-/// With as many digits as a person compares.
+/// A figure with as many digits as a reader compares.
 std::string figure_text(double value) {
   return std::abs(value) >= 1000.0 && std::abs(value) < 1e9 ? fmt::format("{:.0f}", value)
                                                             : fmt::format("{:.4g}", value);

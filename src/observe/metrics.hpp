@@ -20,7 +20,7 @@ enum class Shown {
   no,
   four_digits,
   five_digits,
-  significant,  ///< With six digits, whatever its size: in units of the data
+  significant,  ///< Six digits whatever its size: in units of the data
 };
 
 /// A metric as a chart of the report; its curves are those of training, validation and averaged weights.
@@ -36,7 +36,7 @@ struct MetricChart {
 /// src/train/evaluation.cpp). metrics.jsonl, console, best checkpoint, evaluate, compare, report and the
 /// table of docs/metrics.md follow.
 struct Metric {
-  std::string_view key;  ///< In metrics.jsonl and in checkpoint.best
+  std::string_view key;  ///< Key in metrics.jsonl and in checkpoint.best
   MetricOf of = MetricOf::all;
   std::string_view unit{};
   std::string_view meaning{};

@@ -31,7 +31,7 @@ class MlperfLog {
   /// @param epochs begun so far  @param step done so far; a validation that the file holds is not added again
   void validation_starts(std::int64_t epochs, std::int64_t step);
   void validation_stops(double accuracy);
-  /// At the end of all training.
+  /// To be called at the end of all training.
   void run_stops(bool reached_target);
   void write() const;  ///< @throws UserError if the file cannot be written
 

@@ -75,7 +75,7 @@ struct Reporter::Impl {
   Clock::time_point next_live = Clock::time_point::min();
   std::set<std::string> warned;
   StartReport facts;
-  std::string last_validation;  ///< As the console shows it
+  std::string last_validation;  ///< Text of the last validation on the console
   std::string last_checkpoint;
   std::vector<std::pair<double, std::string>> advice;  ///< Cost in seconds, text
   Clock::time_point started = Clock::now();

@@ -21,7 +21,7 @@ struct StartReport {
   std::string deck{};
   std::int64_t workers = 1;
   std::int64_t hosts = 1;
-  std::int64_t steps = 0;  ///< At the end of the run: those done and those that remain with this batch
+  std::int64_t steps = 0;  ///< Total at the end: steps done and those that remain with this batch
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  ///< > 0 after a resume
   std::int64_t global_batch_size = 0;
@@ -102,7 +102,7 @@ enum class Verbosity { quiet, normal, verbose };
 /// The kind of a line on the console, which decides who sees it and how; a run's log has all lines.
 enum class Message {
   result,    ///< The result of a run
-  progress,  ///< Where it stands
+  progress,  ///< The progress of a run
   note,      ///< What the user might not expect
   plan,      ///< What is trained; long lines are cut
   advice,    ///< What would make it faster
@@ -116,7 +116,7 @@ struct ReporterOptions {
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
   int job_rank = -1;              ///< Rank in the name of its log file; −1: `rank`
   bool append = false;            ///< After a resume
-  std::int64_t resumed_step = 0;  ///< With append: lines after this step are dropped from metrics.jsonl
+  std::int64_t resumed_step = 0;  ///< If append: lines after this step are dropped from metrics.jsonl
   std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty
 };
 

@@ -14,7 +14,7 @@ namespace {
 /// PyTorch's eps of ReduceLROnPlateau: smaller changes of the learning rate are none.
 constexpr double least_reduction = 1e-8;
 
-/// From `from` at t = 0 to `to` at t = 1.
+/// Goes from `from` at t = 0 to `to` at t = 1 along half a cosine.
 double cosine_between(double from, double to, double t) {
   return std::lerp(to, from, (1.0 + std::cos(std::numbers::pi * std::clamp(t, 0.0, 1.0))) / 2.0);
 }

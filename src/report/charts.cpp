@@ -178,7 +178,7 @@ class Drawing {
     return legend.empty() ? 0.0 : row + 1;
   }
 
-  Point x_;  ///< From `step` to `value`
+  Point x_;  ///< Map of an axis: from `step` to `value`
   Point y_;
   std::string body_;
   double top_;

@@ -67,7 +67,7 @@ struct MetricsLine {
 /// Lines that could not be read.
 struct DamagedLines {
   std::int64_t count = 0;
-  std::int64_t first = 0;  ///< From 1
+  std::int64_t first = 0;  ///< Number of the first line, from 1
 };
 
 /// Reads metrics.jsonl from its start, in blocks, several at a time on threads of their own, and hands over

@@ -51,8 +51,8 @@ class RunBuilder {
   RunFacts facts_;
   RunTotals totals_;
 
-  Knot last_;  ///< At the last line that counts
-  /// From a start or a resume on.
+  Knot last_;  ///< Knot at the last line that counts
+  /// The run since a start or a resume.
   struct Attempt {
     double time = 0.0;     ///< When it began, or of its first line
     double seconds = 0.0;  ///< Time of running before it

@@ -32,9 +32,9 @@ class Reduction {
  public:
   /// @param most_buckets even
   explicit Reduction(std::size_t most_buckets = 2048) : most_buckets_(most_buckets) {}
-  /// In the order of the steps.
+  /// Points must be added in the order of their steps.
   void add(Point point);
-  /// In the order of the steps, the first and the last point among them: at most 2 · most_buckets + 2.
+  /// The points in the order of their steps, including the first and the last: at most 2 · most_buckets + 2.
   std::vector<Point> points() const;
   /// The mean of each bucket, at its last step, if the points were reduced; otherwise empty.
   std::vector<Point> means() const;
@@ -67,7 +67,7 @@ class MeanReduction {
     std::array<double, N> values{};
   };
   explicit MeanReduction(std::size_t most_buckets = 2048) : most_buckets_(most_buckets) {}
-  /// In the order of the steps.
+  /// Values must be added in the order of their steps.
   void add(double step, const std::array<double, N>& values) {
     if (buckets_.size() == most_buckets_ && buckets_.back().count == width_) halve();
     if (buckets_.empty() || buckets_.back().count == width_) buckets_.push_back({});

@@ -33,7 +33,7 @@ enum class MarkKind { checkpoint, resume, straggler, fault };
 struct Mark {
   MarkKind kind{};
   double step = 0.0;
-  double until = 0.0;  ///< At least `step`
+  double until = 0.0;  ///< End of the interval, at least `step`
   std::string text{};
 };
 

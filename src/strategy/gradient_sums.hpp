@@ -27,7 +27,7 @@ class GradientSums {
     Reduction* reduction = nullptr;            ///< Null: the workers' gradients are not summed here
     mpi::CommunicationLanes* lanes = nullptr;  ///< Null: all-reduce in the calling thread
     std::vector<Bucket> buckets{};             ///< Buckets of `gradients`
-    ShardSums* shards = nullptr;               ///< With run.reproducible; the micro-steps are shards then
+    ShardSums* shards = nullptr;               ///< Only with run.reproducible; micro-steps are shards then
   };
   explicit GradientSums(Parts parts);
 

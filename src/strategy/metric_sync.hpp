@@ -19,7 +19,9 @@ class MetricSync {
   explicit MetricSync(const mpi::Communicator& workers);  ///< Collective.
 
   void ask_to_stop() { consensus_.ask_to_stop(); }
-  bool stop_requested() { return consensus_.stop_requested(); }  ///< As far as this worker knows
+  bool stop_requested() {
+    return consensus_.stop_requested();
+  }  ///< Whether a stop was requested, as far as this worker knows
   /// For a worker that knows of a request to stop, after a step at which the workers do not sync anyway:
   /// whether they do now. May wait for the others; once all know, the watchdog's deadline is put off by what
   /// the slowest needs to catch up.

@@ -128,13 +128,13 @@ class ModelUpdate {
   Parts parts_;
   float statistics_decay_;  ///< Decay of the running statistics in a step
   DelayedMetrics late_;
-  std::optional<WeightAverage> average_;    ///< Average of the weights, with Parts::average_decay
-  Storage statistics_before_;               ///< With an overflow guard: of the step that it may undo
+  std::optional<WeightAverage> average_;  ///< Average of the weights, with Parts::average_decay
+  Storage statistics_before_;             ///< With an overflow guard: those before the step that it may undo
   const UpdateNumbers* guarded_ = nullptr;  ///< Numbers of the guard for this step; null: there is no guard
   std::int64_t not_taken_ =
       0;  ///< Steps of the guard's last report that the optimizer counted, and the device skipped
   std::int64_t summands_ = 1;
-  double scale_ = 1.0;  ///< From the summed gradient to the one that the optimizer takes
+  double scale_ = 1.0;  ///< Factor from the summed gradient to the optimizer's
 };
 
 }  // namespace flotilla

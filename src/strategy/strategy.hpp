@@ -26,12 +26,12 @@ struct StepOutcome {
   double accuracy_top5 = 0.0;
   bool stop = false;  ///< Some worker was asked to stop; equal on every worker
   double samples = 0.0;
-  double staleness = 0.0;   ///< As servers say with their answer (header_staleness); 0: no servers, or none
-  std::int64_t period = 0;  ///< Period of local SGD from now on; 0: none
-  std::string note{};       ///< For the log
-  bool late = false;        ///< The values are those of the step before
-  bool all_workers = true;  ///< Over all workers' samples, equal on each; false: over this worker's only
-  bool skipped = false;     ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
+  double staleness = 0.0;       ///< From the servers' answer (header_staleness); 0: no servers, or none
+  std::int64_t period = 0;      ///< Period of local SGD from now on; 0: none
+  std::string note{};           ///< For the log
+  bool late = false;            ///< The values are those of the step before
+  bool all_workers = true;      ///< Over all workers' samples, equal on each; false: over this worker's only
+  bool skipped = false;         ///< This worker's gradients overflowed: nothing was updated (loss_scale.hpp)
   bool unrecoverable = false;   ///< This worker's gradients overflowed, and no smaller scale would help
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker
 };

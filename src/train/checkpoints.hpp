@@ -58,7 +58,7 @@ class Checkpoints {
   std::vector<CheckpointPart> save_rows_of_servers(const CheckpointState& state);
 
   Parts parts_;
-  std::int64_t saved_floats_ = 0;          ///< In a checkpoint, without rows
+  std::int64_t saved_floats_ = 0;          ///< Floats in a checkpoint, without rows
   std::optional<SaveClock> clock_;         ///< Clock of a run with checkpoint.every_s
   std::optional<SaveClock> memory_clock_;  ///< Clock of the states in memory
   bool asks_clock_ = false;                ///< After the last step

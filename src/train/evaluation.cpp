@@ -127,7 +127,7 @@ Evaluation evaluate(const EvaluationTask& task, const mpi::Communicator& workers
       not_finite = std::min(not_finite, add_shard(task, shard, totals, metrics, on_batch));
     if (outputs) output_sums.insert(output_sums.end(), outputs->numbers().begin(), outputs->numbers().end());
   }
-  // In the order of the parts, whichever workers computed them.
+  // Totals are added in the order of the parts, whichever workers computed them.
   Totals totals{};
   const std::vector<double> all = workers.all_gather(std::span<const double>(mine));
   for (std::size_t i = 0; i < all.size(); ++i) totals[i % totals.size()] += all[i];

@@ -219,7 +219,7 @@ std::string why_none_in_memory(const RunParts& run) {
   const Resident wanted = run.config.checkpoint.resident;
   if (wanted == Resident::no) return "checkpoint.resident = false";
   std::string against = not_made_for(run);
-  // Where workers hold different states, each has a part as large as a checkpoint.
+  // If workers hold different states, each has a part as large as a checkpoint.
   const std::int64_t states = run.config.local_sgd() != nullptr ? 1 + run.machine.host.size() : 1;
   std::string mine;
   if (run.machine.host.is_root() && against.empty()) mine = shortage(states * bytes_of_state(run));

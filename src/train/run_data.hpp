@@ -66,7 +66,7 @@ struct RunData {
       warnings;  ///< Warnings about what training and validation data have in common, or not
   void open_training(const Config& config, const DatasetUse& use);
 
-  std::vector<std::string> class_names;  ///< As worker 0 finds them, on worker 0; empty: there are none
+  std::vector<std::string> class_names;  ///< The names found by worker 0, only there; empty: there are none
 };
 
 /// Epochs up to `position`. Inside an epoch its fraction is Position::offset divided by

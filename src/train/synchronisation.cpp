@@ -18,7 +18,7 @@ namespace flotilla {
 
 namespace {
 
-/// At least one: a bucket ends with the tensor that fills it.
+/// The result is at least one: a bucket ends with the tensor that fills it.
 std::int64_t bucket_bytes(double mebibytes) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(mebibytes * 1024 * 1024));
 }

@@ -61,7 +61,7 @@ class TrainingStep {
   Schedule schedule_;
   RunEnd end_;                           ///< The end until which learning rates decay
   std::deque<const Batch*> ahead_;       ///< Loaded for the next steps
-  std::optional<ClickResults> results_;  ///< With embeddings
+  std::optional<ClickResults> results_;  ///< Only with embeddings
   std::optional<ClickLog> clicks_;
   ReplacedSamples replaced_;
 };

@@ -59,7 +59,7 @@ class Validations {
 
   Parts parts_;
   BestValidation best_;
-  std::optional<Plateau> plateau_;  ///< With schedule.kind = "plateau"
+  std::optional<Plateau> plateau_;  ///< Only with schedule.kind = "plateau"
   bool improved_ = false;
   std::int64_t last_step_ = -1;
   std::int64_t longest_ns_ = 0;

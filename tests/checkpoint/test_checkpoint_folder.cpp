@@ -259,7 +259,7 @@ TEST_F(CheckpointParts, OfWhichOneFailedLeaveNoCheckpointAndNameTheWorker) {
   EXPECT_EQ(workers.save(3).error, "");
 }
 
-// As a run does that was set back and goes another way.
+// A run that was set back and takes another course saves a step twice.
 TEST_F(CheckpointParts, OfASaveThatFailedLeaveAnEarlierCheckpointOfItsStepGood) {
   SavingPair workers(folder.path());
   const std::string earlier = workers.save(2).path;

@@ -38,7 +38,7 @@ std::string error_of_reading(const std::string& path, const std::vector<Rows>& w
   });
 }
 
-/// Where the bytes of values lie in a file.
+/// The position of the bytes of values in a file.
 template <class T>
 std::size_t place_of(const std::vector<std::byte>& file, const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));

@@ -30,7 +30,7 @@ std::vector<Rows> sample_tables(std::uint64_t seed = 0) {
           sample_rows({.name = "wide", .width = 1, .slots = {}, .rows = 2}, seed)};
 }
 
-/// As an export holds them.
+/// The rows as an export holds them.
 Rows without_slots(Rows rows) {
   rows.table.slots.clear();
   rows.slots.clear();

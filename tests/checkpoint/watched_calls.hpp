@@ -22,7 +22,7 @@ class WatchedCalls {
   /// "write NAME", "sync NAME", "rename NAME NAME"; equal neighbours once. The folder itself is ".".
   std::vector<std::string> log;
   std::ptrdiff_t room = -1;  ///< Bytes until writes fail with ENOSPC; negative: no end
-  bool sync_fails = false;   ///< With EIO, of files
+  bool sync_fails = false;   ///< Syncs of files fail with EIO
   bool rename_fails = false;
   std::ptrdiff_t spoilt_byte = -1;  ///< This one of all written bytes reaches the disk wrong
 

@@ -65,7 +65,7 @@ lines_that_fail_and_lines_that_hang() {
   build=$really
 }
 
-# Where the script is ended, the line that is running ends as well.
+# When the script is ended, the line that is running ends as well.
 no_line_outlives_the_script() {
   rm -f "$work/pid"
   "$source/scripts/check_gpu.sh" --rehearse --build "$build" --only '^test_gpu_conv2d$' a "$work/found" >"$work/said" &

@@ -24,8 +24,9 @@ double largest(const std::vector<float>& values) {
   return most;
 }
 
-/// Where a product has no epilogue its result p is rounded before the bias b is added, and then the sum: y is
-/// off by u |p| + 2 u |y| at most, with |p| ≤ |y| + |b| and |b| ≤ 1. Every GPU has one for sizes by eights.
+/// If a product has no epilogue its result p is rounded before the bias b is added, and the sum is rounded
+/// again: y is off by u |p| + 2 u |y| at most, with |p| ≤ |y| + |b| and |b| ≤ 1. Every GPU has one for sizes
+/// that are multiples of eight.
 double of_two_roundings(const LinearSpec& spec, Precision precision, const std::vector<float>& y) {
   if (!spec.bias || (spec.in % 8 == 0 && spec.out % 8 == 0)) return 0.0;
   return rounding(precision) * (3.0 * largest(y) + 1.0);

@@ -370,7 +370,7 @@ TEST_F(Graphs, MemoryGivenBackBetweenStepsSpoilsNothing) {
       device->layers().linear({.batch = 2, .in = 3, .out = 2, .bias = true, .activation = Activation::tanh});
   std::vector<float> weights = test::exact_values(6, 1);
   for (int step = 0; step < 6; ++step) {
-    // At addresses that may be those of the step before.
+    // The arrays may get the addresses of the previous step.
     Storage weight = test::storage_of(*device, weights);
     Storage bias = device->memory().allocate(2);
     std::vector<float> inputs = test::exact_values(6, static_cast<std::uint64_t>(step));

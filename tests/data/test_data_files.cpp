@@ -123,7 +123,7 @@ std::string expanded(const std::string& pattern) {
 }
 
 TEST(Braces, StandForWhatTheyStandForInBash) {
-  // As bash 5.2 prints them by echo.
+  // The names are those that echo prints in bash 5.2.
   for (const auto& [pattern, names] : {std::pair{"{0..11}", "0 1 2 3 4 5 6 7 8 9 10 11"},
                                        {"{00..11..5}", "00 05 10"},
                                        {"{0..010..5}", "000 005 010"},

@@ -94,7 +94,7 @@ TEST(RandAugment, AppliesOperationsOneAfterTheOther) {
   }
 }
 
-// Where numbers are not derived here, torchvision 0.29.2 made them of PIL images (Pillow 13.0.0):
+// Numbers that are not derived here were computed by torchvision 0.29.2 from PIL images (Pillow 13.0.0):
 // torchvision.transforms.autoaugment._apply_op with InterpolationMode.NEAREST.
 
 using Pixels = std::vector<std::uint8_t>;

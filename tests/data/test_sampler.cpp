@@ -473,7 +473,7 @@ TEST(ReadAhead, TellsOfEverySampleBeforeItIsReadAndOnce) {
                                 .buffer = buffer};
         SCOPED_TRACE(cat(word(order), ", buffer ", buffer, ", batch ", batch));
         EXPECT_EQ(fault_in_what_was_told(sharding, {0, 0}, static_cast<int>(5 * 203 / batch / 2)), "");
-        // As a run that is resumed
+        // A run that is resumed
         EXPECT_EQ(fault_in_what_was_told(sharding, {1, 120}, static_cast<int>(2 * 203 / batch / 2)), "");
       }
     }

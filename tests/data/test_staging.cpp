@@ -124,7 +124,7 @@ TEST_F(Stage, GoesOnWhereAKilledJobStopped) {
   EXPECT_FALSE(fs::exists(rest)) << "no process writes it";
 }
 
-/// As another user may have made it, whose files would be read, and whose links would be followed.
+/// Another user may have made the folder: its files would be read, and its links followed.
 TEST_F(Stage, RefusesAFolderInWhichOthersMayWrite) {
   const StagePlan plan = plan_staging(clicks(), 2, no_beat);
   const std::string below = disk() + "/" + plan.name();

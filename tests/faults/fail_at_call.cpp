@@ -80,7 +80,8 @@ int add_module(dl_phdr_info* info, std::size_t, void* to) {
   return 0;
 }
 
-/// In memory that is never given back: calls come before and after static objects live.
+/// The state lies in memory that is never freed: calls are made before and after the lifetime of static
+/// objects.
 State& state() {
   static std::array<std::byte, sizeof(State)> room alignas(State);
   static State* const made = [] {
@@ -131,7 +132,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* to) {
   return --walk.left > 0 ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/// Where in the program this call comes from.
+/// The place in the program that this call comes from.
 Walk walk_from_here(const State& state) {
   Walk walk{.program = state.modules[0]};
   _Unwind_Backtrace(add_frame, &walk);

@@ -22,9 +22,9 @@ struct Outcome {
   Fault fault;
   bool happened = false;
   int exit_code = -1;
-  double gone_s = -1.0;       ///< From the harm until no process of the run was left
+  double gone_s = -1.0;       ///< Time from the harm until no process of the run was left
   std::int64_t reported = 0;  ///< The newest checkpoint that had been reported and not been damaged
-  std::int64_t resumed = -1;  ///< Where the next run went on; −1: not known yet
+  std::int64_t resumed = -1;  ///< Step at which the next run resumed; −1: not known yet
   std::string said{};         ///< The line of Flotilla that tells why the run ended
   std::string damaged{};      ///< What was done to the newest checkpoint afterwards
   std::string bits{};         ///< "equal", "unequal", "not promised"; empty: it did not come so far
@@ -67,9 +67,9 @@ class FaultedRun {
   std::mt19937_64 random_;
   std::vector<Outcome> outcomes_;
   std::set<std::string> damaged_;  ///< Checkpoints that were damaged, and not written again since
-  std::int64_t at_least_ = 0;      ///< Where the next run must go on, or later
-  std::int64_t in_memory_ = -1;   ///< Where it must go on if that is later: a state that hosts keep; -1: none
-  std::string newest_damaged_{};  ///< It must say that it passed this one over; empty: nothing
+  std::int64_t at_least_ = 0;      ///< Step at which the next run must resume, or later
+  std::int64_t in_memory_ = -1;    ///< Step of a state that hosts keep, to resume at if later; -1: none
+  std::string newest_damaged_{};   ///< It must say that it passed this one over; empty: nothing
 };
 
 /// What a run with this fault did wrong, by how it ended; empty: nothing. @param fired the fault came about

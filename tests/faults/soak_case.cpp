@@ -111,7 +111,7 @@ Fault draw_fault(const SoakCase& one, bool resuming, Draw& draw) {
   // Before the deck is read no watchdog tells of a rank that is stopped (docs/troubleshooting.md).
   const bool begins = fault.moment == Moment::at_start || fault.moment == Moment::in_staging;
   if (begins && fault.also == Harm::stop_rank) fault.also = Harm::kill_rank;
-  // Where all ranks are stopped no watchdog is left.
+  // If all ranks are stopped no watchdog is left.
   const bool stops_all = one.ranks == 2 && fault.harm == Harm::stop_rank;
   if (stops_all && fault.also == Harm::stop_rank) fault.also = Harm::kill_rank;
   if (fault.harm == Harm::fail_call) fault.call = draw_failure(fault.rank, draw);
@@ -135,7 +135,7 @@ Texts SoakCase::arguments() const {
   if (save == "one kept") all.push_back("checkpoint.keep=1");
   if (save == "each rank") all.push_back("checkpoint.per_rank=true");
   if (std::ranges::any_of(faults, [](const Fault& fault) { return fault.moment == Moment::in_validation; }))
-    // As many samples as an epoch has, so that validations take a while.
+    // The validation set is as large as an epoch, so that validations take a while.
     all.insert(all.end(),
                {"data.validation.images=" + source_path("inputs/data/mnist/train-images-idx3-ubyte.gz"),
                 "data.validation.labels=" + source_path("inputs/data/mnist/train-labels-idx1-ubyte.gz")});

@@ -10,12 +10,12 @@
 
 namespace flotilla::test {
 
-/// Where the runs of a case are.
+/// The folders and files of the runs of a case.
 struct SoakPlace {
   std::string output{};                 ///< The run's folder, empty or not there yet
   std::string temporary{};              ///< TMPDIR of the run: nothing may stay there
   std::string disk{};                   ///< A small disk on which the output lies; empty: a large one
-  std::string fired{};                  ///< Where a call that fails says that it did
+  std::string fired{};                  ///< File in which a call that fails records that it did
   const VirtualHosts* hosts = nullptr;  ///< Absent: this machine
 };
 

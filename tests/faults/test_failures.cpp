@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.rank = 1, .word = "open", .about = "worker-0001"},
              0,
              "the checkpoint of step 4 was not saved"},
-        // In the exchange of those that save: no failed save, but the end.
+        // In the exchange between the saving workers: the job ends instead of reporting a failed save.
         Case{"local-sgd", {.rank = 1, .word = "message", .about = "MPI_Ibarrier"}, 3, "MPI_Ibarrier failed"},
         Case{"server sync", {.rank = 2, .word = "memory", .number = 1}, 3, "out of memory"},
         Case{"server rows",

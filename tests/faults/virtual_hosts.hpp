@@ -18,7 +18,7 @@ class VirtualHosts {
   int count() const { return count_; }
   /// The launcher's first words, instead of mpirun: it becomes the process that was started.
   std::vector<std::string> launcher() const;
-  /// Where a host's /dev/shm is seen from here.
+  /// The folder in which a host's /dev/shm is visible from here.
   std::string shared_memory(int host) const;
 
  private:

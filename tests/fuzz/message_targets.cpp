@@ -29,7 +29,7 @@ void refused_or_read(Read read) {
   }
 }
 
-/// As a buffer for messages has it: aligned to 8 bytes.
+/// The input aligned to 8 bytes, like a buffer for messages.
 class Message {
  public:
   explicit Message(Input input) : words_((input.size() + 7) / 8), size_(input.size()) {

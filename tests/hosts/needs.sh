@@ -63,9 +63,9 @@ begin() {
   fi
 }
 
-# With Slurm:
+# The functions below need Slurm.
 
-# fail TEXT…: with the ends of the jobs' outputs; the text comes last, too, where reports that are cut begin.
+# fail TEXT…: fails with the ends of the jobs' outputs. The text is repeated at the end, which truncated reports keep.
 fail() {
   echo "FAILED: $*"
   tail -n 20 "$FLOTILLA_HOSTS"/slurm/log/slurmctld.log || true

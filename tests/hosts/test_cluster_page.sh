@@ -107,7 +107,7 @@ preempted() {
       "$slurm" run scancel "$job"
       follow "$first"
       run "$1"
-      # As a rule h[1-2]: the other job takes the host that is free first.
+      # This is usually h[1-2]: the other job takes the host that is free first.
       [[ $said == *'run 2, on h['???']: 2 ranks a node'* && $said == *'done after step 40 '* ]] || fail "$1: $said"
       ;;
     sbatch*) submit "$1" ;;

@@ -74,7 +74,7 @@ END
     fail "ranks on h0 did not wait for those on h1"
 }
 
-# As --signal=USR1@60 does, three times.
+# warnings: signals the job as --signal=USR1@60 does, three times.
 warnings() {
   local job i
   job=$(slurm_cpu warned --nodes=2)
@@ -139,8 +139,8 @@ benchmark() {
   tail -n 4 "$job.out" | awk '$1 ~ /^[123]$/ && NF == 8 && $5 > 0 { rows++ } END { exit rows != 3 }' || fail "no table"
 }
 
-# As at sites whose jobs get no environment: the line with module load, which here sets what the shell has, counts for the ranks
-# as well, on all nodes; with the line that stages data.
+# no_environment: a job at a site whose jobs get no environment. The line with module load, which here sets the shell's variables,
+# must take effect for the ranks on all nodes too; the line that stages data is in use.
 no_environment() {
   local job
   { declare -px PATH OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM && echo "export TMPDIR=$work"; } > load

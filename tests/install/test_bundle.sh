@@ -66,7 +66,7 @@ it_leaves_cuda_to_the_site() {
   expect 'libraries of CUDA in it' libcudart \
     "$(find packed/lib -name 'libcu[bd]*' -o -name 'libnccl*' -o -name 'libnv*' | sed 's|.*/||; s|[.].*||' | xargs)"
 
-  # As the packages of a PyTorch lie.
+  # Lays the libraries out as PyTorch's packages do.
   for name in cudnn cublasLt; do
     path=$(ldd "$cuda/flotilla" | awk -v name="lib$name.so" 'index($1, name) == 1 { print $3 }')
     mkdir -p "$work/packages/nvidia/$name/lib"

@@ -67,7 +67,7 @@ every_link_of_the_documents_holds() {
   expect 'dead links' '' "$(dead_links "$tree/share")"
 }
 
-# With no flotilla on PATH.
+# No flotilla is on PATH here.
 its_job_script_for_one_machine_finds_it() {
   cd "$work"
   PATH=${MPIEXEC%/*}:/usr/bin:/bin RANKS=2 "$tree/share/flotilla/jobscripts/local.sh" "$tree/share/flotilla/inputs/mnist_mlp.toml" \

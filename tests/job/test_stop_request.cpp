@@ -8,7 +8,8 @@
 
 #include "src/job/stop_request.hpp"
 
-// In processes of their own: what is blocked or ignored, and the request, are the process's.
+// The tests run in processes of their own, because blocked and ignored signals and the request belong to a
+// process.
 
 namespace flotilla {
 namespace {

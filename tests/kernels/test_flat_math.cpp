@@ -24,7 +24,7 @@ using test::FlatStep;
 using test::read;
 using test::values;
 
-/// With padding between ranges, which is zero and stays so.
+/// A state with padding between ranges, which is zero and stays so.
 struct State : test::FlatState {
   State(std::unique_ptr<Device> on, std::vector<FlatRange> of, std::int64_t size)
       : FlatState(std::move(on), std::move(of), size) {
@@ -142,7 +142,7 @@ TEST_P(FlatMathOf, KeepsPaddingZero) {
 struct UpdateByHand {
   const char* name;
   UpdateRule rule;
-  float velocity;  ///< In the first slot before, with 0 in the second; Adagrad has the second only.
+  float velocity;  ///< First slot before the step; the second is 0. Adagrad has only the second.
   float weight_decay;
   Decay decay;
   float expected;

@@ -220,7 +220,7 @@ TEST_P(ImageOperation, ElementwiseAgreesWithTheReferenceForEveryActivation) {
   const double bound = is_half(precision()) ? 4.0 * test::rounding_error(precision()) + 1e-6 : 3e-6;
   const auto rounding_oracle = make_device({.kind = "reference", .precision = precision()});
   for (const Activation f : all_activations) {
-    // In the CPU's layout, enough for two threads; and no whole packs.
+    // The first shape has the CPU's layout and enough work for two threads; the second has no whole packs.
     for (const Shape& shape : {Shape{3, 16, 25, 33}, Shape{2, 5, 3, 3}}) {
       SCOPED_TRACE(cat(shape.text(), " f ", static_cast<int>(f)));
       const auto run = [&](Device& on) {

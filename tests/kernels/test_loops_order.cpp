@@ -31,7 +31,7 @@ struct CountIndices {
   }
 };
 
-/// As CountIndices, by the lanes of teams.
+/// Like CountIndices, by the lanes of teams.
 template <class Space>
 struct CountLanes {
   Reads reads;

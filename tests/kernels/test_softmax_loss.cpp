@@ -62,7 +62,7 @@ Results run(Device& device, const SoftmaxLossSpec& spec, const Targets& targets,
 
 class SoftmaxLossOf : public test::EachDevice {
  protected:
-  /// With random logits that the precision has, and random labels.
+  /// Runs a case with random logits that the precision represents exactly, and random labels.
   Results run_case(Device& on, const Case& of, bool in_place) const {
     const std::vector<std::int32_t> labels = labels_for(of.spec);
     const std::vector<std::int32_t> others = labels_for(of.spec, 78);

@@ -20,7 +20,7 @@ using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
 /// A device whose operations are compared with those of the reference device.
 struct TestedDevice {
-  std::string name;  ///< In the name of the test
+  std::string name;  ///< Name of the device in test names
   MakeDevice make;
   /// Devices that must give the same bits: with other threads, or with their lanes in another order.
   std::vector<MakeDevice> alike;

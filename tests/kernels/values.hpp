@@ -46,7 +46,7 @@ inline double stored_apart(Precision precision) {
   return is_half(precision) ? 2.0 * rounding_error(precision) : 0.0;
 }
 
-/// As values() makes them: so many, of that stream.
+/// A function like values(): returns `count` values of the random stream `stream`.
 using Values = std::function<std::vector<float>(std::int64_t count, std::uint64_t stream)>;
 inline std::vector<float> default_values(std::int64_t count, std::uint64_t stream) {
   return values(count, stream);

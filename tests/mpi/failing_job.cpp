@@ -33,7 +33,7 @@ using flotilla::mpi::SharedStorage;
 
 constexpr std::size_t count = 5'000'000;
 
-/// As for a device with memory of its own; what fails must find the copies alive.
+/// An all-reduce as for a device with memory of its own; the copies must outlive failures.
 std::unique_ptr<Collectives> make_staged(const Communicator& world, SharedStorage& storage) {
   static const std::unique_ptr<flotilla::Device> device = flotilla::make_device({.kind = "cpu"});
   static std::vector<float> mirror(count);

@@ -236,7 +236,7 @@ TEST(GpuBinding, FollowsTheOrderOnTheHostNotThatOfTheJob) {
 }
 
 TEST(GpuBinding, PrefersWhatIsNextToTheRanksProcessors) {
-  // As Slurm distributes tasks cyclically over sockets.
+  // Ranks are placed as Slurm distributes tasks cyclically over sockets.
   const std::vector<GpuView> views = {of_two_sockets({0, 1}), of_two_sockets({4, 5}), of_two_sockets({2, 3}),
                                       of_two_sockets({6, 7})};
 

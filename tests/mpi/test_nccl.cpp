@@ -84,13 +84,13 @@ class Nccl : public testing::Test {
     for (int rank = 0; rank < world.size(); ++rank) all += value(rank, i);
     return all;
   }
-  /// As backward would: at some time before what is put there next.
+  /// Computes as backward would: at some time before the work that is queued next.
   void compute(DeviceSpan<float> data) const {
     gpu.put([this, data] {
       for (std::size_t i = 0; i < data.size(); ++i) data.address()[i] = value(world.rank(), i);
     });
   }
-  /// As the optimizer would read it.
+  /// Reads the data as the optimizer would.
   std::vector<float> use(DeviceSpan<float> data) const {
     std::vector<float> read;
     gpu.put([&read, data] { read.assign(data.address(), data.address() + data.size()); });

@@ -6,7 +6,7 @@
 namespace flotilla::mpi {
 namespace {
 
-/// As if the ranks were on `hosts` hosts, in turn.
+/// Places of ranks that are distributed over `hosts` hosts in turn.
 std::vector<Place> dealt(const Communicator& world, int hosts) {
   std::vector<Place> places;
   for (int rank = 0; rank < world.size(); ++rank)

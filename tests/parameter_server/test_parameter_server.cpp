@@ -202,7 +202,7 @@ TEST(ParameterServer, SharedMemoryAndMessagesOfAnySizeGiveTheSameBits) {
   }
 }
 
-/// As files hold them, after some steps of the workers; empty on servers.
+/// The values in the order of files after some steps of the workers; empty on servers.
 std::vector<float> plain_after(const Texts& served, int steps, const std::string& text) {
   std::vector<float> values;
   const auto body = [&](const mpi::Communicator& workers, ServerLink& link) {

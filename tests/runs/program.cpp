@@ -203,7 +203,7 @@ void expect_killed(const Result& result) {
 }
 
 bool launcher_killed_at_once(const Result& result) {
-  // Where one of two ranks ends with an exit code, MPICH's launcher says nothing either.
+  // If one of two ranks ends with an exit code, MPICH's launcher prints nothing either.
   const bool silent_mpich =
       contains(result.output, "(MPICH ") && count(result.errors, "flotilla: rank ") == 0;
   return contains(result.errors, "prterun ") || contains(result.output, mark_of_mpich) || silent_mpich;

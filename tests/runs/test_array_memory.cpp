@@ -34,7 +34,7 @@ void write_samples(const std::string& path, std::int64_t rows) {
 std::int64_t peak_of_training(const std::string& path, const std::string& order, const std::string& output) {
   int ends[2] = {-1, -1};
   if (pipe(ends) != 0) return -1;
-  // In a process of its own, which has no other children to be measured.
+  // Runs in a process of its own, which has no other children that would be measured.
   const pid_t measured = fork();
   if (measured == 0) {
     const test::Result result = test::flotilla(

@@ -294,7 +294,7 @@ TEST_F(RunsOnArrays, AFolderOfCifarIsTrainingAndValidation) {
   EXPECT_EQ(test::last_metrics(folder.path("run"), "step")["step"], 4);  // of 64 samples
   EXPECT_EQ(test::last_metrics(folder.path("run"), "validation")["samples"], 17);
 
-  // Where a folder holds the test set alone, evaluation and export do.
+  // Evaluation and export work with a folder that holds only the test set.
   std::filesystem::create_directory(folder.path("held-out"));
   std::filesystem::rename(folder.path("test_batch.bin"), folder.path("held-out/test_batch.bin"));
   const std::string held_out = "data.validation.path=" + folder.path("held-out");

@@ -35,7 +35,7 @@ class AwkwardNames : public testing::Test {
     fs::create_directories(folder_);
   }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  /// In the folder, as a user calls it there.
+  /// Runs a command in the folder, as a user would.
   void expect_done(const Texts& arguments) const {
     Texts command = {"env", "-C", folder_};
     const Texts program = flotilla_command(1, arguments);

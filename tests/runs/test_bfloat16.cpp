@@ -78,7 +78,7 @@ TEST_F(Bfloat16Runs, SayWhatAutoTakesAndThatAResumedRunChangesPrecision) {
       << other;
 }
 
-/// As on a processor that has no more than this.
+/// Runs as on a processor with no instructions beyond this set.
 Result with_instructions(const std::string& set, const Texts& all) {
   return run(in_environment({"ONEDNN_MAX_CPU_ISA=" + set}, flotilla_command(1, all)));
 }

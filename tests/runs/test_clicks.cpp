@@ -84,7 +84,7 @@ class ClickRuns : public testing::Test {
   Result made_;
 };
 
-/// With a loss scale that overflows every few steps.
+/// Keys for a loss scale that overflows every few steps.
 Texts float16() {
   return {"device.kind=reference",
           "device.precision=float16",

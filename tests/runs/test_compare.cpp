@@ -250,7 +250,7 @@ TEST_F(Compare, RefusesTrainingsOnFilesWhoseContentsHaveChanged) {
   EXPECT_EQ(gone.exit_code, 2);
   EXPECT_EQ(count(gone.errors, "all/two/seed-1 holds a run on other samples "), 1) << gone.errors;
 
-  // As before: it is compared.
+  // With the samples as before the run is compared.
   pixels.back() ^= 1U;
   save(path("images"), pixels);
   fs::remove_all(path("all/two"));

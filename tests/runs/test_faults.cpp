@@ -101,7 +101,7 @@ TEST_P(LostRank, IsNamedWithTheCollectiveAndEndsEveryProcess) {
   EXPECT_TRUE(std::ranges::any_of(collectives, [&](const std::string& collective) {
     return contains(said, collective);
   })) << said;
-  // Where a rank has gone the launcher asks the others to end: the message names the rank first.
+  // When a rank has gone the launcher asks the others to end: the message names the rank first.
   const std::size_t lost = said.find(": rank 1 on ");
   if (GetParam().signal == SIGSTOP) {
     EXPECT_NE(said.find("; rank 1 on "), std::string::npos) << said;

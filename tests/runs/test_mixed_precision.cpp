@@ -125,7 +125,7 @@ TEST(MixedPrecisionRuns, GoOnWithTheStepsThatEachWorkersOptimizerHasTaken) {
   }
 }
 
-/// With GEO servers add in the order of arrival: the counts are what a resumed run must have in common.
+/// GEO servers add in the order of arrival, so a resumed run must agree only in the counts.
 TEST(MixedPrecisionRuns, GoOnWithGeosStepsOfEachWorker) {
   const TemporaryFolder folder;
   for (const std::string steps : {"29", "50"})

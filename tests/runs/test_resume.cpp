@@ -76,7 +76,7 @@ TEST(Resume, SeesTheSameSamplesOnAnotherNumberOfWorkers) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(found[i].at("step"), expected[i].at("step"));
-    // As in test_train.cpp.
+    // The bound is that of test_train.cpp.
     EXPECT_TRUE(test::within(found[i].at("loss").get<double>(), expected[i].at("loss").get<double>(),
                              40 * 64 * float_rounding));
   }

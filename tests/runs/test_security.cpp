@@ -177,7 +177,7 @@ TEST(Security, FilesOfARunHaveTheUsersUmask) {
   }
 }
 
-// As a run's folder from other people may hold them.
+// A run's folder that comes from other people may hold such links.
 TEST(LinksInTheFolderOfARun, LeadNoneOfItsFilesElsewhere) {
   const TemporaryFolder folder;
   const std::string output = folder.path("run");

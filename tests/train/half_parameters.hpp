@@ -19,7 +19,7 @@ namespace flotilla::test {
 struct HalvesDevice {
   Texts bfloat16;
   Texts graphs;   ///< Empty: it has none.
-  Texts float16;  ///< With steps that overflow; empty: it has none.
+  Texts float16;  ///< Keys for float16 with steps that overflow; empty: the device has no float16.
 };
 
 inline std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {

@@ -268,7 +268,7 @@ std::string Matrix::resume(const Case& one, RunParts& run, FailureHandler& failu
       return complain(step, "workers differ after a step of all together");
     if (promise.in_groups() && !states.equal_in_groups_of(config.reduction.ranks_per_group))
       return complain(step, "workers of a group differ after the step");
-    // In one group averagings do not show.
+    // If there is one group, averagings change nothing.
     if (promise.local() == nullptr || promise.in_one_group()) continue;
     const bool one_model = States::equal(states.parameters);
     if (before && !one_model) return complain(step, "models differ before the beginning of local steps");

@@ -24,7 +24,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/train/agreed_failure.hpp"
 
-// Where a run begins with run.resume = "auto", on 1 and 2 workers.
+// Tests from which state a run begins with run.resume = "auto", on 1 and 2 workers.
 
 namespace {
 
@@ -222,7 +222,7 @@ TEST_F(Beginning, IsRefusedWhereTheRunsFolderIsAFile) {
   EXPECT_TRUE(mentions(text, {"run.output " + output_ + " is a file; name a folder"}));
 }
 
-// As the old version left them where the save of a server had failed.
+// Checkpoints as an old version left them when the save of a server had failed.
 TEST_F(Beginning, IsTheCommonModelWhereNoCheckpointHasGoodPartsOfAllWorkers) {
   const std::vector<CheckpointPart> missing(static_cast<std::size_t>(world_.size()),
                                             {.name = "worker-0000.h5", .bytes = 1, .checksum = 1});

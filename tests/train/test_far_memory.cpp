@@ -37,7 +37,7 @@ std::vector<float> train_mlp(const Texts& more, int steps) {
   return train(small_mlp_deck, adam + more, steps);
 }
 
-/// With what comes to the same bits on two workers, whose sums have no order.
+/// Keys that give the same bits on two workers, where a sum has only one order.
 const std::vector<Texts> ways = {{"strategy.all_reduce=auto"},
                                  {"strategy.all_reduce=mpi"},
                                  {"strategy.all_reduce=shared-memory", "strategy.overlap=false"},
@@ -105,7 +105,7 @@ TEST(FarMemory, AllocatesNothingInAStep) {
 struct Averaging {
   Texts deck;
   double tolerance = rounding;
-  int workers = 1;  ///< At least
+  int workers = 1;  ///< Minimum number of workers
 };
 
 const std::vector<Averaging> averagings = {

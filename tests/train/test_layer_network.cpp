@@ -146,7 +146,8 @@ class LayerNetworks : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Layers, LayerNetworks, testing::ValuesIn(cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// As in test_network.cpp: central differences in float; what crosses a kink of ReLU or of a maximum is rare.
+// As in test_network.cpp, gradients are compared with central differences in float; few of them cross a kink
+// of ReLU or of a maximum.
 TEST_P(LayerNetworks, GradientsAreCentralDifferences) {
   Fixture fixture(GetParam().layers, GetParam().sample);
   const std::vector<float> gradient = [&] {

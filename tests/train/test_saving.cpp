@@ -255,7 +255,7 @@ TEST_F(Saving, GivesEachWorkerItsOwnStateBackToTheBit) {
   }
 }
 
-/// As files hold them: what a device makes of their order is its own affair.
+/// The state in the order of files, since each device orders values in its own way.
 std::vector<float> plain_state(SavingRun& run) {
   return test::plain_values(*run.parts.model.network, run.parts.sync.strategy->live());
 }

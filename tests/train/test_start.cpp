@@ -24,7 +24,7 @@ using test::failure_of;
 using test::mentions;
 using test::TemporaryFolder;
 
-/// As if each rank were on a host of its own.
+/// Places as if each rank were on a host of its own.
 std::vector<mpi::Place> apart(const mpi::Communicator& world) {
   std::vector<mpi::Place> places;
   for (int rank = 0; rank < world.size(); ++rank)
@@ -109,7 +109,7 @@ TEST(SharedMemoryRoom, IsNotWantedByAutoWhereItIsMissing) {
       << plan.left_out;
 }
 
-// As with groups of which some are one rank, which shares its memory with none.
+// This happens with groups of which some have a single rank, which shares no memory.
 TEST(SharedMemoryRoom, MissingForOneRankIsToldByAll) {
   const auto world = mpi::Communicator::world();
   AllReducePlan plan = plan_of(world, world.rank() == 1 ? "shared-memory" : "mpi");
@@ -189,7 +189,7 @@ TEST_F(StageData, CopiesOnceForAllRanksOfAHost) {
   EXPECT_EQ(stage_data(config_for(data, disk), world_, places, watchdog_).facts.hosts, 1);
   EXPECT_FALSE(fs::exists(folder_.path("disk")) && !world_.is_root());
 
-  // As in containers of their own, of which one host runs several.
+  // Separate folders, as in several containers on one host.
   EXPECT_EQ(stage_data(config_for(data, folder_.path("own")), world_, places, watchdog_).facts.hosts,
             world_.size());
   EXPECT_TRUE(fs::exists(folder_.path("own")));

@@ -22,7 +22,7 @@ struct DeviceMath {
 template <class T, int V>
 struct BiasActivation {
   Activation f = Activation::identity;
-  const float* bias = nullptr;  ///< Or null.
+  const float* bias = nullptr;  ///< May be null.
   T* x = nullptr;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Tiles& tiles, const LanePlace& at) const {

@@ -13,9 +13,9 @@ namespace flotilla::loops {
 template <class T, int V, AfterNorm after>
 struct NormGradientSums {
   const T* x = nullptr;
-  const std::uint8_t* positive = nullptr;  ///< With add_relu: one byte per pack.
+  const std::uint8_t* positive = nullptr;  ///< Signs for add_relu: one byte per pack.
   const T* dy = nullptr;
-  const T* more_dy = nullptr;  ///< With add_relu; or null.
+  const T* more_dy = nullptr;  ///< Only with add_relu; may be null.
   NormChannels of;
   T* dresidual = nullptr;
 

@@ -91,7 +91,7 @@ struct JoinStatistics {
   double share = 0.0;  ///< 1 / rows
   float* mean = nullptr;
   float* variance = nullptr;
-  float* running_mean = nullptr;  ///< Or null.
+  float* running_mean = nullptr;  ///< May be null.
   float* running_variance = nullptr;
   RunningRates rates;
 
@@ -131,9 +131,9 @@ struct Normalised {
 template <class T, int V, bool both = false>
 struct Normalise {
   const T* x = nullptr;
-  const T* residual = nullptr;  ///< Or null.
+  const T* residual = nullptr;  ///< May be null.
   NormChannels of;
-  NormChannels of_residual;  ///< With `both`.
+  NormChannels of_residual;  ///< Only with `both`.
   bool relu = false;
   Normalised<T> to;
 

@@ -88,7 +88,7 @@ struct RateFactors {
   const double* parameters = nullptr;  ///< One sum per chunk
   const double* gradients = nullptr;
   float gradient_scale = 1.0F;
-  const UpdateNumbers* numbers = nullptr;  ///< With lars: instead of gradient_scale
+  const UpdateNumbers* numbers = nullptr;  ///< For lars: replaces gradient_scale
   float* factors = nullptr;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t first) const {

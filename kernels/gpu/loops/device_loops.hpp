@@ -79,8 +79,7 @@ class ValuePasses {
 
   /// Sizes equal.
   virtual void cast(GivenValues from, Values to, const CastSpec& spec) = 0;
-  /// As cast, of from[places[i]] to to[i], zero where the place is negative. As many places as `to` has
-  /// values.
+  /// Casts from[places[i]] to to[i], zero where the place is negative. `places` is as long as `to`.
   virtual void gather(DeviceSpan<const std::int32_t> places, GivenValues from, Values to,
                       const CastSpec& spec) = 0;
   /// (N,C,H,W) in memory to this form, of at least C channels.

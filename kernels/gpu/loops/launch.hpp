@@ -73,13 +73,13 @@ inline constexpr std::int64_t large_gpu = 132;
 template <class Space>
 inline constexpr bool one_thread = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
-/// At least so many teams run side by side on a processor of a GPU: with two a lane has 128 registers, with
-/// three 80.
+/// At least `side_by_side` teams run concurrently on a multiprocessor of a GPU: with two a lane has 128
+/// registers, with three 80.
 template <class Space, int side_by_side = 2>
 using Policy = Kokkos::TeamPolicy<ExecutionOf<Space>, Kokkos::LaunchBounds<team_lanes, side_by_side>>;
 
-/// In which order the indices or teams of a kernel come: in the space's own. Spaces of tests shuffle them,
-/// and the lanes of their own type of team.
+/// The order in which a kernel's indices or teams run: the space's own. Spaces of tests shuffle them, and the
+/// lanes of their own type of team.
 template <class Space>
 struct Order {
   using Team = typename Policy<Space>::member_type;

@@ -15,7 +15,7 @@ namespace flotilla::loops {
 struct Tiles {
   std::int64_t rows = 0;
   std::int64_t block_rows = 0;
-  std::int32_t packs = 0;    ///< In a row.
+  std::int32_t packs = 0;    ///< Packs in a row.
   std::int32_t columns = 0;  ///< Lanes side by side.
   std::int32_t depth = 0;    ///< Lanes below one another.
   std::int32_t column_blocks = 0;
@@ -87,8 +87,8 @@ KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const LanePlace& at, const 
   walk<U>(at.first, at.last, tiles.depth, read, use);
 }
 
-/// In which order the teams of a pass take the rows. A pass that follows one over the same values goes
-/// backwards: what was read last still lies in the GPU's cache.
+/// The order in which the teams of a pass take the rows. A pass that follows one over the same values runs
+/// backwards: what was read last is still in the GPU's cache.
 enum class RowOrder { forwards, backwards };
 
 /// A functor on tiles, called with the place of every lane that has work.

@@ -256,7 +256,7 @@ class NcclOverMpi final : public Collectives {
   NcclInside inside_;
   std::unique_ptr<Collectives> across_;
   Storage staging_;
-  std::vector<int> same_place_;  ///< In every group, as ranks of the world
+  std::vector<int> same_place_;  ///< Ranks of the world at this rank's place in every group
   std::array<CudaEvent, 64> marks_;
   std::atomic<std::size_t> marked_{0};
   std::size_t taken_ = 0;

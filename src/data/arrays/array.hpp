@@ -27,10 +27,9 @@ struct ArrayForm {
   std::string name;                   ///< For messages: "'train.h5', images"
   std::vector<std::int64_t> extents;  ///< Extents of all axes, at least one; the last one varies fastest
   NumberType type;
-  std::string storage;    ///< "contiguous", "chunks of (64,28,28), shuffle, deflate"
-  std::string warning{};  ///< About the rows, for the user; empty: none
-  std::vector<Word>
-      words{};  ///< Texts of labels, whose values are indices of these; empty: labels are not texts
+  std::string storage;        ///< "contiguous", "chunks of (64,28,28), shuffle, deflate"
+  std::string warning{};      ///< About the rows, for the user; empty: none
+  std::vector<Word> words{};  ///< Texts of labels, which their values index; empty: no texts
 
   std::int64_t rows() const { return extents.front(); }
   std::int64_t row_values() const;

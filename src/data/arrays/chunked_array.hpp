@@ -78,7 +78,7 @@ void decode_chunk(const FilterPipeline& pipeline, std::span<const std::byte> sto
 /// A chunk in a file.
 struct StoredChunk {
   std::int64_t begin = -1;    ///< −1: it was never written
-  std::uint32_t bytes = 0;    ///< With its filters applied
+  std::uint32_t bytes = 0;    ///< Size with its filters applied
   std::uint32_t skipped = 0;  ///< Bit k: filter k was left out
 };
 

@@ -51,7 +51,7 @@ class CifarFile final : public ArrayFile {
  private:
   std::string path_;
   std::shared_ptr<const UnchangedFile> file_;
-  std::vector<std::string> names_;  ///< In the order of a record
+  std::vector<std::string> names_;  ///< Names in the order of a record
 };
 
 }  // namespace

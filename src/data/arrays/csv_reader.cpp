@@ -26,9 +26,9 @@ class CsvArray final : public Array {
  public:
   /// A column of the array's.
   struct Part {
-    std::size_t column = 0;  ///< In CsvCopy::columns()
+    std::size_t column = 0;  ///< Index in CsvCopy::columns()
     std::size_t width = 1;
-    double fill = 0.0;                   ///< In the place of a missing number
+    double fill = 0.0;                   ///< Value used for a missing number
     std::vector<std::int64_t> places{};  ///< Category of each word of the copy; −1: none; empty: a number
   };
 

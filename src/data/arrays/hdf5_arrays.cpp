@@ -360,7 +360,8 @@ class Hdf5Arrays final : public ArrayFile {
     if (auto texts = read_texts(dataset, name)) return texts;
     ArrayForm form = form_of(dataset, name);
     if (layout == H5D_CHUNKED) {
-      // As deflate's best. Of chunks that were never written a file holds none: some room for these.
+      // The highest compression ratio of deflate. A file holds nothing of chunks that were never written:
+      // some room is left for these.
       constexpr std::int64_t most_compressed = 1032;
       constexpr std::int64_t most_unwritten = std::int64_t{1} << 26;
       const std::int64_t bytes = form.rows() * form.row_bytes();

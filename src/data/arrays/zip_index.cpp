@@ -63,7 +63,7 @@ class Record {
 
 /// The position of the central directory.
 struct Directory {
-  std::int64_t begin = 0;  ///< In the archive, as are the places of its entries
+  std::int64_t begin = 0;  ///< Position from the archive's begin, as those of its entries
   std::int64_t bytes = 0;
   std::uint64_t count = 0;
   std::int64_t front = 0;  ///< Bytes of the file before the archive

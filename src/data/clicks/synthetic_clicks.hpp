@@ -47,7 +47,7 @@ class SyntheticClicks {
     std::array<std::int64_t, criteo_numbers> numbers{};
     std::array<bool, criteo_numbers> missing{};
     std::array<double, criteo_numbers> t{};
-    std::array<std::int64_t, criteo_categories> ranks{};  ///< From 1 on
+    std::array<std::int64_t, criteo_categories> ranks{};  ///< Ranks from 1 on
   };
   struct PairOfNumbers {
     std::size_t first = 0;

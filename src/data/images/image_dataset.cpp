@@ -373,7 +373,7 @@ constexpr DataReader image_reader(DataKind kind) {
               [](const DataConfig& data, bool /*bytes*/) {
                 return GivenScaling{data.image_mean, data.image_std};
               },
-          // As scripts/make_lists.sh and `flotilla pack` write it
+          // The file that scripts/make_lists.sh and `flotilla pack` write
           .class_names = [](const DataConfig& data,
                             std::int64_t classes) { return names_beside(data, "classes.txt", classes); },
           .predicts_several = true};

@@ -19,7 +19,7 @@ struct ImageList {
   };
   /// A list file.
   struct Part {
-    std::uint64_t begin = 0;  ///< In `text`
+    std::uint64_t begin = 0;  ///< Position in `text`
     std::string source{};
     std::string root{};  ///< The folder that its relative paths begin at
   };

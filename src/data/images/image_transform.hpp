@@ -58,7 +58,7 @@ class ImageTransform {
   virtual void apply(std::span<const std::byte> file, std::uint64_t variation, std::span<float> to) const = 0;
   /// The scaling of bytes to the values of a sample, if the transform ends in bytes; otherwise empty.
   virtual std::optional<ByteScaling> scaling() const { return {}; }
-  /// As apply() without the scaling, in the order (H,W,C). Only where scaling() is not empty.
+  /// Like apply() without the scaling, in the order (H,W,C). Only if scaling() is not empty.
   virtual void apply_bytes(std::span<const std::byte> file, std::uint64_t variation,
                            std::span<std::uint8_t> to) const;
 };

@@ -104,7 +104,7 @@ struct PackedEntry {
   std::int64_t begin = 0;
   std::uint32_t bytes = 0;
   std::int32_t label = 0;
-  std::uint64_t name_end = 0;  ///< In the text of all names
+  std::uint64_t name_end = 0;  ///< Position in the text of all names
 };
 
 class ShardImages final : public ImageSource {

@@ -175,7 +175,7 @@ class SampleCollector {
     image_.name = config::printable(member.name);  // one line of an index
   }
 
-  /// At the end of a sample, and after the last one.
+  /// To be called at the end of each sample, and after the last one.
   void finish() {
     if (images_ == 1) index_.images.push_back(image_);
     if (images_ == 0 && (labels_ > 0 || !other_.empty()))

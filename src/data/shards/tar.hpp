@@ -30,7 +30,7 @@ std::string header(std::string_view name, std::int64_t bytes);
 
 /// The fields of a header that a reader needs.
 struct Header {
-  std::string name{};      ///< With the prefix of ustar
+  std::string name{};      ///< Name with the prefix of ustar
   std::int64_t bytes = 0;  ///< Size of the contents that follow
   char type = '0';         ///< '0' a regular file, '5' a folder, 'x' pax, 'L' GNU's long name …
 };
@@ -57,7 +57,7 @@ struct Member {
   std::string name{};
   std::int64_t begin = 0;  ///< Position of its contents in the tar file
   std::int64_t bytes = 0;  ///< Size of its contents; 0 for folders and links
-  char type = '0';         ///< As tar::Header has it; 'S' also for the sparse files of pax
+  char type = '0';         ///< The type in tar::Header; 'S' also for the sparse files of pax
 };
 
 /// Lists the members of a tar file (ustar, pax, GNU's long names and large sizes) by its headers, and of the

@@ -53,7 +53,7 @@ class UnfinishedCopy {
 
   void write(std::span<const std::byte> bytes) { copy_.file().append(bytes); }
 
-  /// As the disk has it: what the system keeps of it in memory is dropped before.
+  /// The checksum of what is on the disk: the system's cached pages are dropped first.
   std::uint64_t checksum_on_disk() {
     constexpr unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     // Some file systems do not support it; then the whole file is synchronised.

@@ -24,7 +24,7 @@ struct PlacementOptions {
 struct Block {
   std::string name;         ///< The tensor's name; followed by ".block<i>" if the tensor has several blocks
   std::size_t tensor = 0;   ///< Index in the layout
-  std::int64_t offset = 0;  ///< In the arena, floats
+  std::int64_t offset = 0;  ///< Offset in the arena, in floats
   std::int64_t size = 0;    ///< Floats
   int server = 0;
 };
@@ -32,9 +32,9 @@ struct Block {
 /// The assignment of an arena's parts to servers. A pure function of its arguments, equal on every rank.
 class Placement {
  public:
-  /// As PaddlePaddle's Fleet: a tensor of n values makes min(servers, n ÷ min_block_size) blocks of equally
-  /// many values, rounded up to whole rows (all dimensions after the first), the last with what is left. Of a
-  /// tensor that the device stores larger than it is, 64 bytes count as a row.
+  /// Places blocks as PaddlePaddle's Fleet does: a tensor of n values makes min(servers, n ÷ min_block_size)
+  /// blocks of equally many values, rounded up to whole rows (all dimensions after the first), the last with
+  /// what is left. If the device pads a tensor, 64 bytes count as a row.
   Placement(const ArenaLayout& layout, int servers, const PlacementOptions& options);
 
   int servers() const { return static_cast<int>(values_.size()); }

@@ -46,7 +46,7 @@ class Pages {
 class RowSlabs {
  public:
   static constexpr std::size_t slab_bytes = std::size_t{32}
-                                            << 20;  ///< At most; less where rows do not fit in
+                                            << 20;  ///< Maximum; smaller if rows do not fill it
 
   explicit RowSlabs(std::size_t row_floats) : row_floats_(row_floats) {
     require(row_floats > 0 && row_floats * sizeof(float) <= slab_bytes, "a row of ", row_floats,

@@ -38,7 +38,7 @@ class RowIndex {
   const void* line_of(std::uint64_t hash) const { return bucket_of(hash); }
   const void* next_line_of(std::uint64_t hash) const { return bucket_of(hash) + 1; }
 
-  /// As find(), but reads one line: `unsure` if the key may be in the next one.
+  /// Like find(), but reads one line: `unsure` if the key may be in the next one.
   std::uint32_t find_in_line(std::uint64_t key, std::uint64_t hash) const {
     const Bucket& bucket = *bucket_of(hash);
     const std::size_t slot = bucket.slot_of(key);

@@ -48,7 +48,7 @@ class RowMerge {
 
  private:
   struct Seen {
-    std::uint32_t request = 0;  ///< In which it was written
+    std::uint32_t request = 0;  ///< Request in which it was written
     std::uint32_t number = 0;
     std::uint32_t entry = 0;
   };
@@ -59,7 +59,7 @@ class RowMerge {
 
   std::size_t width_ = 0;
   std::uint32_t request_ = 0;
-  int shift_ = 0;           ///< From 32 bits of hash to a place in `seen_`
+  int shift_ = 0;           ///< Shift of a hash of 32 bits to an index of `seen_`
   std::vector<Seen> seen_;  ///< A hash table, at most half full
   std::vector<float*> rows_;
   std::vector<const float*> gradients_;

@@ -42,7 +42,7 @@ class EmbeddingPool {
  private:
   EmbeddingBags bags_;
   BatchRows found_;
-  std::vector<float> rows_;  ///< At least rows()
+  std::vector<float> rows_;  ///< Room for at least rows() rows
   std::vector<float> features_;
 };
 

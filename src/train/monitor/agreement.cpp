@@ -55,7 +55,7 @@ std::size_t largest_tensor(const Network& network) {
   return static_cast<std::size_t>(largest);
 }
 
-/// As bits: NaN equals itself, and 0 is not −0.
+/// Compares bits: NaN equals itself, and 0 is not −0.
 bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }

@@ -43,7 +43,7 @@ class AgreementCheck {
  private:
   struct Tensor {
     const Slice* slice;
-    std::size_t array;  ///< In own_ and compared_
+    std::size_t array;  ///< Index in own_ and compared_
   };
   /// The values of a compared tensor; valid until the next call.
   std::span<const float> values(const Tensor& tensor);
@@ -52,7 +52,7 @@ class AgreementCheck {
 
   const mpi::Communicator& world_;
   std::vector<StateArray> own_;
-  std::vector<DeviceSpan<float>> compared_;  ///< In the order of own_; empty: not compared
+  std::vector<DeviceSpan<float>> compared_;  ///< Values in the order of own_; empty: not compared
   std::vector<int> one_group_;               ///< One group with all workers
   std::vector<Tensor> tensors_;
   HostStaging staging_;                 ///< For one tensor

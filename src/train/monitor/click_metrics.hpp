@@ -64,7 +64,7 @@ class ClickCounts {
 /// last batches, as in Fleet's examples. Predictions that are NaN are left out: such a run ends.
 class ClickLog {
  public:
-  static constexpr std::size_t default_window = 20;  ///< As docs/fleet.md, "Clicks"
+  static constexpr std::size_t default_window = 20;  ///< Value of docs/fleet.md, "Clicks"
 
   /// @param batch the most samples of a batch
   /// @param window number of this worker's last batches for batch_auc

@@ -12,7 +12,7 @@ namespace {
 enum NumberSum : std::size_t { mean_target, squared_deviations, absolute_errors, squared_errors };
 enum LabelSum : std::size_t { true_positives, false_positives, false_negatives, true_negatives };
 
-/// As `count` samples go on by one more target (Welford 1962).
+/// Adds one more target to sums over `count` samples (Welford 1962).
 void add_number(std::span<double> sums, double count, double target, double error) {
   const double before = target - sums[mean_target];
   sums[mean_target] += before / count;

@@ -217,7 +217,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
       !b.valid(algorithm.alignment) || !c.valid(algorithm.alignment) || !d.valid(algorithm.alignment) ||
       a.columns() != b.rows() || d.rows() != a.rows() || d.columns() != b.columns())
     return CUBLAS_STATUS_INVALID_VALUE;
-  // As they are now: of what is captured the library reads everything but the arrays only once.
+  // The scalars are read now: the library reads all captured arguments except the arrays only once.
   const double factor = *static_cast<const float*>(alpha);
   const double share = *static_cast<const float*>(beta);
   flotilla::fake::in_stream(stream, [=, how = how] {

@@ -163,7 +163,7 @@ cudnnStatus_t convolve(cudnnHandle_t handle, const cudnnConvolutionStruct& conv,
   if (!fits(operands, conv) || !on_device(operands) || algorithm < 2 || bytes < workspace_needed ||
       !flotilla::fake::is_device_memory(workspace, bytes) || *static_cast<const float*>(alpha) != 1.0F)
     return CUDNN_STATUS_BAD_PARAM;
-  // As they are now: of what is captured the library reads everything but the arrays only once.
+  // The scalar is read now: the library reads all captured arguments except the arrays only once.
   const double share = *static_cast<const float*>(beta);
   flotilla::fake::in_stream(handle->stream, [=] {
     flotilla::fake::spoil(workspace, bytes);

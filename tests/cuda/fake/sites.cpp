@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-/// Where the executable starts in memory: the linker says so.
+/// The address at which the executable starts in memory, defined by the linker.
 extern "C" const char __executable_start;  // NOLINT
 
 namespace flotilla::fake {

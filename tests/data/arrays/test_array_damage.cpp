@@ -68,8 +68,7 @@ TEST_F(ArrayDamage, StoredArraysOfAnArchiveAreComparedWithTheirChecksums) {
       "'a.npz', \"images.npy\": is damaged: it holds other bytes than were packed; copy the file again");
 }
 
-/// As small files would claim to hold many large arrays.
-/// As in a program that unpacks itself: places in the archive count from its own beginning.
+/// A program that unpacks itself holds such an archive: its positions count from its own beginning.
 TEST_F(ArrayDamage, AnArchiveMayHaveBytesInFrontOfIt) {
   data.kind = DataKind::numpy;
   const test::Bytes front(300, 'x');
@@ -82,6 +81,7 @@ TEST_F(ArrayDamage, AnArchiveMayHaveBytesInFrontOfIt) {
   }
 }
 
+/// In this way a small file would claim to hold many large arrays.
 TEST_F(ArrayDamage, ArraysOfAnArchiveThatLieOneOverTheOther) {
   data.kind = DataKind::numpy;
   test::Bytes bytes = test::npz({test::counted("images", f32, {400, 2}), labels});

@@ -32,7 +32,7 @@ struct FakeCommunicator {
 
 /// What the unique id holds.
 struct Meeting {
-  int root = 0;  ///< In MPI_COMM_WORLD
+  int root = 0;  ///< Rank in MPI_COMM_WORLD
   int number = 0;
 };
 

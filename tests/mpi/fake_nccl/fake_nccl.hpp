@@ -11,7 +11,7 @@ namespace flotilla::test {
 /// One collective that this rank has launched.
 struct FakeLaunch {
   std::string name;    ///< "all-reduce"
-  std::size_t floats;  ///< As counted in the call
+  std::size_t floats;  ///< Count as given in the call
   int communicator;    ///< Numbered from 0 in the order in which this rank made them
   int launch;          ///< Number of the launch, equal for all calls of a group
   friend bool operator==(const FakeLaunch&, const FakeLaunch&) = default;
