@@ -38,7 +38,8 @@ on_nodes=() # srun's options for a launch that is not on all nodes of the job
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
   # If the job was submitted without an environment, srun would not pass one on either.
   export SLURM_EXPORT_ENV=ALL
-  # How ranks find each other. `srun --mpi=list` lists what there is: a cluster may have pmix_v4 only, another MPI wants pmi2.
+  # The way in which ranks find each other. `srun --mpi=list` shows the choices: a cluster may have pmix_v4 only, another MPI
+  # needs pmi2.
   export SLURM_MPI_TYPE=${SLURM_MPI_TYPE:-pmix}
   # Slurm's own choice of barrier spans no nodes in jobs of fewer nodes than TreeWidth: a rank may then crash in MPI_Init.
   export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}

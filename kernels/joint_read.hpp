@@ -24,7 +24,7 @@ class JointRead {
   void append(DeviceSpan<const float> values);
 
   Device& device_;
-  Storage together_;  ///< On the device
+  Storage together_;  ///< Gathers the tensors on the device
   HostStaging staging_;
   std::size_t used_ = 0;  ///< Floats of together_
 };

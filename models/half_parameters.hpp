@@ -17,7 +17,7 @@ class HalfParameters {
   void bind(DeviceSpan<const float> parameters);
   GivenHalfSpan values() { return values_; }
 
-  /// Before a forward pass: rounds all parameters, unless they were kept.
+  /// To be called before a forward pass: rounds all parameters, unless they were kept.
   void prepare();
   /// For an update of `parameters`, which must be those that it is bound to.
   HalfCopy target(DeviceSpan<const float> parameters);
@@ -30,7 +30,7 @@ class HalfParameters {
  private:
   enum class State {
     expired,  ///< Nothing is known of the values.
-    rounded,  ///< By prepare(); parameters may have been written since.
+    rounded,  ///< Rounded by prepare(); parameters may have been written since.
     kept,
   };
 

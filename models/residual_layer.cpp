@@ -74,7 +74,7 @@ class ResidualLayer : public Layer {
   Device& device_;
   ActivationMemory& memory_;
   Parts parts_;
-  Tensor y_;  ///< Without `norm`
+  Tensor y_;  ///< Output without `norm`
   ActivationMemory::Gradient dsum_;
 };
 

@@ -105,7 +105,7 @@ the_card() {
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv
 }
 
-# By cuDNN's own ranking of algorithms (run.reproducible): under the profiler a measurement would measure the profiler.
+# Uses cuDNN's own ranking of algorithms (run.reproducible), because a measurement would include the profiler.
 profiled_step() {
   local deck under
   run_under ncu --cache-control none --clock-control none --target-processes all --csv --print-summary per-kernel --print-units base \

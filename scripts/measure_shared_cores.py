@@ -123,7 +123,7 @@ def rate(executable, case, seconds, mpirun):
         steps = reports(folder)
     if len(steps) < 2:
         return 0.0
-    # Without the last: it came with the stop.
+    # The last report is left out: it came with the stop.
     last = steps[-2] if len(steps) > 2 else steps[-1]
     return steps[0]["samples"] * (last["step"] - steps[0]["step"]) / (last["time"] - steps[0]["time"])
 

@@ -39,7 +39,7 @@ int say_error(const std::string& text, int exit_code) {
 /// a process that runs another command next to them would wait for them in MPI for ever.
 void check_alone(const flotilla::Subcommand& command, const flotilla::LaunchedProcess& process) {
   if (!command.runs_alone || command.once_a_host) return;
-  // Only process 0 reports: the launcher ends the others when it has ended.
+  // Only process 0 reports: when it has ended, the launcher ends the others.
   if (process.number > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
   throw flotilla::UserError(flotilla::cat("this command is for one process, but ", process.launcher,
                                           " started ", process.count, ": start it without a launcher"));

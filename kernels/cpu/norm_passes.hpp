@@ -25,7 +25,7 @@ void with_after(AfterNorm after, const Body& body) {
   }
 }
 
-/// Per channel, plain, `channels` values each.
+/// Arrays per channel, plain, `channels` values each.
 struct NormChannels {
   const float* mean;
   const float* factor;  ///< scale / √(variance + ε)

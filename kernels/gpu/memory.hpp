@@ -34,7 +34,7 @@ class CudaMemory {
   Storage pinned(std::size_t count) const;
   /// Page-locks existing host memory for as long as the result lives.
   Storage pin(std::span<float> host) const;
-  std::int64_t allocated_bytes() const;  ///< On the GPU
+  std::int64_t allocated_bytes() const;  ///< Bytes allocated on the GPU
 
  private:
   struct Queue;

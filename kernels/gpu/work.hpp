@@ -67,7 +67,8 @@ class WorkQueue {
   virtual void submit() = 0;
   /// To be called before memory that work may use is freed: submits. An error is thrown by the next submit().
   virtual void before_release() noexcept = 0;
-  virtual bool recording() const = 0;  ///< Work is done to be repeated later: it must not ask for memory.
+  virtual bool recording()
+      const = 0;  ///< Work is being recorded to be repeated later: it must not allocate memory.
 
  private:
   /// Room for so many words of numbers: on the host, and where they will be on the device.

@@ -20,9 +20,9 @@ struct Value {
   double rate;
   double decay;
   double given_parameter;
-  double given_gradient;   ///< After scale
-  double parameter = 0.0;  ///< After decoupled decay
-  double gradient = 0.0;   ///< After scale and coupled decay
+  double given_gradient;   ///< Gradient after scaling
+  double parameter = 0.0;  ///< Parameter after decoupled decay
+  double gradient = 0.0;   ///< Gradient after scaling and coupled decay
 };
 
 Value value_at(const UpdateInput& in, const FlatRange& range, std::size_t at) {

@@ -53,7 +53,7 @@ class HalfGradient {
     own_.assign(gradient.size(), 0.0F);
     return own_;
   }
-  /// After the pass: copies its result to `gradient`, or adds it.
+  /// To be called after the pass: copies its result to `gradient`, or adds it.
   void finish(std::span<float> gradient) {
     if (!rounding_.rounds()) return;
     rounding_.round(own_);

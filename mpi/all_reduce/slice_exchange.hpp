@@ -29,7 +29,7 @@ class SliceExchange {
   int ranks() const { return group_.size(); }
   SliceBounds slice(std::size_t count) const {
     return slice_of_owner(count, group_.rank());
-  }  ///< This rank's
+  }  ///< This rank's slice
   /// data[i] ← Σ over ranks for i in this rank's slice; the others' values stay. Added in the tree of
   /// sum_arrays.hpp; with a half wire in rank order.
   void reduce_scatter(std::span<float> data, const CallSite& at);

@@ -25,7 +25,7 @@ struct Member {
 };
 using Members = std::map<std::uint64_t, std::vector<Member>>;
 
-/// By communicator.
+/// The members of each communicator.
 Members members_of(const RankHistories& ranks) {
   Members members;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

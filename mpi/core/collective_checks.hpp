@@ -66,7 +66,7 @@ constexpr const char* type_word() {
   return "byte";
 }
 
-/// While this exists, its thread waits in the last call of the log.
+/// While an object of this class exists, its thread is marked as waiting in the last call of the log.
 class WaitingScope {
  public:
   explicit WaitingScope(CollectiveLog& log) : log_(log) { log_.set_waiting(true); }
@@ -93,7 +93,7 @@ class CollectiveScope {
   WaitingScope waiting_;
 };
 
-RankCall last_call(const CollectiveLog& log);  ///< This rank's, by the thread that called
+RankCall last_call(const CollectiveLog& log);  ///< This rank's last call; for the thread that made it
 
 /// @param calls of all ranks, the same number on their communicator
 /// @throws InternalError naming the ranks and their calls, unless all are equal; on the first rank at once,

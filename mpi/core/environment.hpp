@@ -23,9 +23,9 @@ class Environment {
 /// because MPI_Abort may block too (docs/troubleshooting.md). Safe from any thread.
 [[noreturn]] void abort_job(int exit_code);
 
-/// While it exists, abort_job() calls `work` before it ends the job, to abort operations of another library
-/// on a device. `work` runs on the thread that ends the job and must not throw; abort_job() waits for it for
-/// a limited time.
+/// While an object of this class exists, abort_job() calls `work` before it ends the job, to abort operations
+/// of another library on a device. `work` runs on the thread that ends the job and must not throw;
+/// abort_job() waits for it for a limited time.
 class AtAbort {
  public:
   explicit AtAbort(std::function<void()> work);

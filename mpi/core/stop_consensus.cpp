@@ -23,7 +23,7 @@ constexpr int note_tag = 7;
 enum Record : std::size_t { record_stop, record_steps, record_values };
 
 constexpr int rendezvous_spins = 200;
-/// Between two looks of a worker that steps alone: a look may give the processor away.
+/// Time between two polls of a worker that steps alone: polling may yield the processor.
 constexpr std::int64_t look_every_ns = 1'000'000;
 
 /// A non-blocking all-gather. Its memory is made once.

@@ -36,8 +36,8 @@ class StopConsensus {
   /// @param steps done @param step_s seconds that a step takes
   /// @returns whether the workers gather after this step
   bool must_gather(std::int64_t steps, double step_s = 0.0);
-  /// After must_gather(): the seconds that the slowest worker needs from the steps it had done then to the
-  /// step after which all gather.
+  /// Valid after must_gather(): the seconds that the slowest worker needs from the steps it had done then to
+  /// the step after which all gather.
   double catch_up_s() const;
   /// Collective, after `steps` steps. All workers' values in rank order, on every worker.
   /// @returns whether a stop was requested, equal on every worker

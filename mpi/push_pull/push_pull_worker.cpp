@@ -100,7 +100,7 @@ PushPullWorker::~PushPullWorker() {
   if (pending_ > 0) MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
 
-/// Up to the value `end` of the share, one run after another, as the wire has them. @param to all of it
+/// Packs the share up to value `end`, one run after another, in the wire's format. @param to all of it
 void PushPullWorker::pack(Link& link, std::size_t end, std::byte* to) const {
   for_each_run(link.share, link.packed, end, [&](std::size_t value, std::size_t at, std::size_t count) {
     encode(wires_.push, from_.subspan(at, count), to + value * bytes_per_value(wires_.push));

@@ -65,7 +65,7 @@ constexpr double longest_small_s = 0.2;
 constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
 constexpr int tag = 1;
 
-/// Between this host's rank and that of another.
+/// The link between this host's rank and that of another.
 class Link {
  public:
   Link(const Communicator& leaders, int peer, std::vector<std::byte>& sent, std::vector<std::byte>& received)

@@ -65,7 +65,7 @@ constexpr int question_tag = 6;
 constexpr int answer_tag = 7;
 constexpr double waited_long_s = 1.0;
 constexpr double patience_s = 1.0;
-/// Between two rounds, so that a thousand ranks that wait often cost rank 0 little.
+/// Seconds per rank between two rounds, so that a thousand ranks that wait often cost rank 0 little.
 constexpr double per_rank_s = 0.004;
 
 /// One of a rank's histories.

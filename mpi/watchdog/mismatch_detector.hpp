@@ -79,7 +79,8 @@ class MismatchDetector {
 
   /// Sends and receives pending messages. Returns at once. @param quiet_s for which this rank has not moved
   void poll(double quiet_s);
-  /// On rank 0: which ranks have called what. Empty: no mismatch and no deadlock is known.
+  /// On rank 0: a sentence that says which ranks have called what. Empty: no mismatch and no deadlock is
+  /// known.
   const std::string& finding() const { return finding_; }
 
  private:
@@ -95,7 +96,7 @@ class MismatchDetector {
   std::vector<std::string> names_;
   std::map<std::uint64_t, std::pair<std::int64_t, double>> waits_;  ///< By communicator: number, since when
   double requested_s_ = 0;                                          ///< When this rank asked for a round last
-  // On rank 0 only:
+  // Used on rank 0 only:
   bool requested_ = false;
   bool asking_ = false;
   std::int64_t round_ = 0;

@@ -267,7 +267,7 @@ struct Watchdog::Impl {
     return ends;
   }
 
-  /// While another rank reports.
+  /// Answers the rank that reports, for `seconds`.
   void answer_for(double seconds, RollCall& call, const Presence& here) {
     for (double left_s = seconds; left_s > 0; left_s -= look_for_requests_s) {
       sleep(look_for_requests_s);
@@ -387,7 +387,7 @@ MissingRanks::MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()>
 }
 
 MissingRanks::~MissingRanks() {
-  // While an exception is being thrown as well: what `find` looks at goes.
+  // Done also while an exception is being thrown, because what `find` reads is destroyed.
   watchdog_.impl_->hooks.set(&Hooks::missing, {});
 }
 
@@ -397,7 +397,7 @@ AsyncErrorMonitor::AsyncErrorMonitor(Watchdog& watchdog, std::function<std::stri
 }
 
 AsyncErrorMonitor::~AsyncErrorMonitor() {
-  // While an exception is being thrown as well: what `find` looks at goes.
+  // Done also while an exception is being thrown, because what `find` reads is destroyed.
   watchdog_.impl_->hooks.set(&Hooks::failure, {});
 }
 

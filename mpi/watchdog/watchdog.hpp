@@ -54,8 +54,8 @@ class Watchdog {
   std::unique_ptr<Impl> impl_;
 };
 
-/// While it exists, processor time of its thread counts as progress, because reading files or computing may
-/// take long. Its destructor marks the thread as waiting for the others.
+/// While an object of this class exists, processor time of its thread counts as progress, because reading
+/// files or computing may take long. Its destructor marks the thread as waiting for the others.
 class CpuProgressScope {
  public:
   CpuProgressScope(Watchdog& watchdog, const char* what, std::int64_t step = -1);
@@ -68,8 +68,8 @@ class CpuProgressScope {
   Watchdog& watchdog_;
 };
 
-/// While it exists, the watchdog's thread calls `find` for the ranks that have not arrived where this one
-/// waits, as far as is known.
+/// While an object of this class exists, the watchdog's thread calls `find` for the ranks that have not
+/// arrived where this one waits, as far as is known.
 class MissingRanks {
  public:
   MissingRanks(Watchdog& watchdog, std::function<std::vector<int>()> find);
@@ -81,8 +81,8 @@ class MissingRanks {
   Watchdog& watchdog_;
 };
 
-/// While it exists, the job is ended like a hang once `find` returns an asynchronous error, of a device or a
-/// network; it is called at least 4 times a second, on the watchdog's thread.
+/// While an object of this class exists, the job is ended like a hang once `find` returns an asynchronous
+/// error of a device or a network; it is called at least 4 times a second, on the watchdog's thread.
 class AsyncErrorMonitor {
  public:
   AsyncErrorMonitor(Watchdog& watchdog, std::function<std::string()> find);

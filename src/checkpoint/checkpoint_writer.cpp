@@ -155,7 +155,7 @@ std::int64_t complete_checkpoint(WriterState& writer, NewFile& file, const Check
   const auto moved = [&] { ++writer.movements; };
   if (has_parts(writer.save)) {
     sync_folder(folder_of(path));  // the parts' folder in it
-    // To open a folder makes a network file system ask which names others have given in it.
+    // Opening a folder makes a network file system ask for the names that other hosts have created in it.
     sync_folder(folder_of(writer.folder.part_path(state.step, 0)));
   }
   for (const auto* parts : {&state.parts, &state.server_parts}) {

@@ -46,7 +46,7 @@ struct FilePlan {
   std::int64_t bytes = 0;               ///< Size of the whole file
 };
 
-/// Without times in it, so that the same contents are the same bytes.
+/// Creation properties without time stamps, so that equal contents give equal bytes.
 PropertyList timeless(hid_t kind) {
   PropertyList creation(H5Pcreate(kind), "H5Pcreate");
   check(H5Pset_obj_track_times(creation.id(), false), "H5Pset_obj_track_times");
@@ -204,7 +204,7 @@ FilePlan plan_file(std::span<const StoredTensor> tensors, const CheckpointState*
     File file = create_file(memory);
     Groups groups(file.id());
     for (const StoredTensor& tensor : tensors) plan.positions.push_back(make_dataset(groups, tensor));
-    // After the datasets, whose places do not depend on it then.
+    // The state is written after the datasets, so that their positions do not depend on it.
     if (state != nullptr) {
       write_state(file.id(), *state);
       write_attribute(file.id(), "xxh3", hexadecimal(index_checksum(*state, tensors)));

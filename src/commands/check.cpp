@@ -54,7 +54,7 @@ constexpr int checked_steps = 2;  // The second one has what the first one leave
 
 /// Host memory besides the device's allocations.
 struct HostMemoryUse {
-  std::int64_t process = 0;  ///< Before anything was made
+  std::int64_t process = 0;  ///< Use before anything was allocated
   std::int64_t input = 0;
   std::int64_t peak = 0;
   std::int64_t limit = 0;  ///< Limit of the control group, or the machine's memory

@@ -34,7 +34,7 @@ struct CompareArguments {
   std::string plan;                    ///< TOML (src/compare/plan.hpp)
   std::vector<std::string> overrides;  ///< For all of its runs
   Verbosity verbosity = Verbosity::normal;
-  int ranks = 0;  ///< To be started where no launcher did; 0: none
+  int ranks = 0;  ///< Ranks to start if no launcher did; 0: none
 };
 
 /// A plan that all ranks have read and checked, with what became of its trainings.

@@ -38,7 +38,7 @@ void check_outputs(const std::vector<std::string>& outputs, const std::vector<st
 void check_outputs(const std::vector<std::string>& outputs, const Config& config,
                    const DataSourceConfig& source, std::vector<std::string> others) {
   std::error_code error;
-  // Only what is there can be a file that is read: to list those may take a while.
+  // Only an existing file can be one that is read, and listing those may take a while.
   const bool replaces =
       std::ranges::any_of(outputs, [&](const std::string& path) { return fs::exists(path, error); });
   others.push_back(config.model.initial_weights);

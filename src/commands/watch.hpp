@@ -50,7 +50,7 @@ class RunWatch {
   double start_s_ = 0.0;
   std::optional<StepReport> step_;  ///< Last one since the start
   double line_s_ = 0.0;             ///< Time of the last line
-  double interval_s_ = 0.0;         ///< Between the last two lines
+  double interval_s_ = 0.0;         ///< Time between the last two lines
   std::optional<EndReport> end_;    ///< End of the last start
 };
 

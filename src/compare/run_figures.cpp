@@ -43,7 +43,8 @@ class Adder {
     figures_.loss = report.loss_mean.value_or(report.loss);
   }
 
-  /// By the figure that train.target looks at: with train.average_decay that of the averaged weights.
+  /// Adds a validation by the figure that train.target refers to: with train.average_decay that of the
+  /// averaged weights.
   void add(const ValidationReport& report) {
     const Metric& metric = compared_metric(report.figures);
     double figure = std::nan("");

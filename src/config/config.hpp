@@ -41,7 +41,7 @@ struct RunConfig {
   bool check_network = true;       ///< Measure the network at the start, with several hosts
   bool check_collectives = false;  ///< Compare each collective call before it is made
   double time_limit_s = 0.0;       ///< Since the start of the process; 0: none
-  double stop_margin_s = 10.0;     ///< Before Slurm's limit, at least
+  double stop_margin_s = 10.0;     ///< Minimum time before Slurm's limit
   bool reproducible = false;       ///< Results do not depend on the number of workers, to the bit
   std::int64_t virtual_shards = 8;
   std::int64_t agreement_every = 0;  ///< steps; 0: at reports and checkpoints only
@@ -260,7 +260,7 @@ enum class PeriodRule { guide, fleet2, paper };  ///< src/strategy/local_sgd/per
 template <>
 inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper");
 
-/// How workers stay equal before local steps begin: averages of parameters or sums of gradients.
+/// The way in which workers stay equal before local steps begin: averages of parameters or sums of gradients.
 enum class BeforeBegin { average, all_reduce };
 template <>
 inline constexpr auto words_of<BeforeBegin> = deck_words("average", "all-reduce");
@@ -317,7 +317,7 @@ struct ServerConfig {
       0;                      ///< Modes other than sync: pushes; 0: no bound. push_every sets the default
   std::int64_t pipeline = 0;  ///< async: 1 has a step's exchange last until the end of the next step
   Precision wire = Precision::float32;  ///< Type of pushes and rows
-  bool shared_memory = true;            ///< Between a worker and a server of one host
+  bool shared_memory = true;            ///< Used between a worker and a server of one host
   std::int64_t part_kb = 56;            ///< KiB of float32 values in a message
 
   StrategyKind kind() const { return StrategyKind::parameter_server; }

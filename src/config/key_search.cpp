@@ -85,7 +85,7 @@ Entry entry_of(const Key& key) {
   return entry;
 }
 
-/// How well a word of the question agrees with the best of `words`: 1 equal, less for a beginning, 0 not.
+/// The match of a word of the question with the best of `words`: 1 equal, less for a prefix, 0 none.
 double agreement(const std::string& asked, const Words& words) {
   double best = 0.0;
   for (const std::string& word : words) {
@@ -99,7 +99,7 @@ double agreement(const std::string& asked, const Words& words) {
   return best * best;
 }
 
-/// How much the key has to do with the words. 0: nothing
+/// The relevance of the key for the words. 0: none
 double score(const Entry& entry, const Words& asked) {
   std::string whole;
   double sum = 0.0;

@@ -14,7 +14,8 @@ namespace flotilla {
 
 namespace {
 
-/// Without what names of layers differ in elsewhere: "BatchNorm2d" and "batch_norm" are "batchnorm".
+/// The word without what differs between the layer names of other programs: "BatchNorm2d" and "batch_norm"
+/// become "batchnorm".
 std::string plain_word(std::string_view word) {
   std::string plain;
   for (const char letter : word)

@@ -22,7 +22,7 @@ struct AugmentationSpec {
   double aspect_min =
       0.3;  ///< a height ÷ width whose logarithm is drawn from that of aspect_min … aspect_max
   double aspect_max = 3.3;
-  RandAugmentSpec operations = {};  ///< Between the crop and the erasing; on bytes
+  RandAugmentSpec operations = {};  ///< Applied to bytes between the crop and the erasing
 
   bool any() const { return flip > 0.0 || padding > 0 || erase > 0.0 || operations.count > 0; }
 };

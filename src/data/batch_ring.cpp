@@ -80,7 +80,7 @@ BatchSlot* BatchRing::wait_free(std::int64_t number) {
   const auto needed = static_cast<std::uint32_t>(number - std::ssize(slots_) + 1);
   for (;;) {
     const std::uint32_t released = released_.load();
-    // After the load: if stop() comes later, released_ changes and the wait below returns.
+    // Checked after the load: if stop() is called later, released_ changes and the wait below returns.
     if (stopped_.load()) return nullptr;
     if (static_cast<std::int32_t>(released - needed) >= 0) return &slot(number);
     released_.wait(released);

@@ -56,7 +56,7 @@ struct FileKind {
   FileFormat format = FileFormat::unknown;
   std::string_view name{};    ///< Name with its article: "an HDF5 file", "a WebP image"
   std::string_view advice{};  ///< The key that reads it, or a command: "decompress it with bunzip2"
-  bool is_image = false;      ///< Also of the formats that are not decoded
+  bool is_image = false;      ///< True also for image formats that are not decoded
   bool gzipped = false;       ///< The other members are those of the file inside
 };
 

@@ -58,7 +58,7 @@ struct DataReader {
   void (*list_files)(const DataRequest& request, SourceFiles& found) = nullptr;
   /// Inflated copies that the ranks of a host share, for DatasetUse::inflated. Null: none.
   std::map<std::string, File> (*inflate)(const DataRequest& request) = nullptr;
-  bool always_inflates = false;  ///< Also where a host has one rank: it opens the files more than once
+  bool always_inflates = false;  ///< Even if a host has one rank: it opens the files more than once
   /// Finds what the training data say of all samples. Null: nothing. @throws UserError as open() does
   void (*find)(const DataRequest& request, FoundInData& found) = nullptr;
   /// The form of the samples, from the headers of the files. Null: they do not say it.

@@ -64,7 +64,7 @@ class Loader {
 /// DeviceMemory::pin
 using PinMemory = std::function<Storage(std::span<float>)>;
 
-/// This rank among those of its host, which find in the host's page cache what one of them had fetched.
+/// This rank among the ranks of its host, which share the host's page cache.
 struct HostReader {
   std::int64_t number = 0;
   std::int64_t count = 1;

@@ -45,8 +45,8 @@ struct Metric {
   bool of_each = false;   ///< Reported of each output too, as "output_KEY"
   bool averaged = false;  ///< Reported of the averaged weights too, as "average_KEY"
   Shown shown = Shown::five_digits;
-  bool shown_averaged = false;    ///< On the console, of the averaged weights
-  std::string_view short_name{};  ///< On the console; empty: its key
+  bool shown_averaged = false;    ///< The averaged weights' figure is on the console too
+  std::string_view short_name{};  ///< Name on the console; empty: its key
   std::string_view label{};       ///< In the lines of `flotilla evaluate`; empty: its key
   std::string_view heading{};     ///< In the table of `flotilla compare`; empty: an accuracy, in percent
   MetricChart chart{};

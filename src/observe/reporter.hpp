@@ -48,7 +48,7 @@ struct StepReport {
   double forward_s = 0.0;       ///< Time of this rank, as are the next two
   double backward_s = 0.0;
   double optimizer_s = 0.0;           ///< 0 where servers run the optimizer
-  std::int64_t sent_bytes = 0;        ///< By this rank
+  std::int64_t sent_bytes = 0;        ///< Bytes sent by this rank
   std::int64_t memory_bytes = 0;      ///< Resident memory of this rank
   std::optional<double> loss_mean{};  ///< Mean loss of the steps since the last report
   std::optional<std::int64_t> period{};
@@ -71,7 +71,7 @@ struct StepReport {
 struct ValidationReport {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
-  Figures figures{};  ///< By the keys of metrics()
+  Figures figures{};  ///< Figures by the keys of metrics()
   std::int64_t samples = 0;
   std::vector<Figures> outputs{};            ///< Figures of each output, where it predicts numbers or labels
   Figures averages{};                        ///< Figures of the averaged weights (train.average_decay)
@@ -96,7 +96,7 @@ struct EndReport {
   std::optional<std::int64_t> skipped_steps{};
 };
 
-/// How much a command shows.
+/// The amount of output of a command.
 enum class Verbosity { quiet, normal, verbose };
 
 /// The kind of a line on the console, which decides who sees it and how; a run's log has all lines.
@@ -115,7 +115,7 @@ struct ReporterOptions {
   std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
   int job_rank = -1;              ///< Rank in the name of its log file; −1: `rank`
-  bool append = false;            ///< After a resume
+  bool append = false;            ///< True after a resume
   std::int64_t resumed_step = 0;  ///< If append: lines after this step are dropped from metrics.jsonl
   std::string resolved_deck{};    ///< Written as deck.toml by rank 0, unless empty
 };

@@ -27,8 +27,10 @@ class LossScale {
   /// Whether steps are checked for overflow, and those that overflow skipped.
   bool enabled() const { return enabled_; }
   float scale() const { return now_.scale; }
-  void adjust(bool finite) { adjust_scale(rule_, now_, finite); }  ///< After each step that was checked
-  std::int64_t skipped() const { return now_.skipped; }            ///< Steps since the start of training
+  void adjust(bool finite) {
+    adjust_scale(rule_, now_, finite);
+  }                                                      ///< To be called after each step that was checked
+  std::int64_t skipped() const { return now_.skipped; }  ///< Steps since the start of training
   /// Steps that overflowed one after another at the present scale.
   std::int64_t consecutive_overflows() const { return now_.consecutive_overflows; }
   bool can_fall() const { return flotilla::can_fall(rule_, now_); }

@@ -42,7 +42,7 @@ class Schedule {
  public:
   /// @param global_batch samples of one optimizer step over all workers.
   Schedule(const ScheduleConfig& config, std::int64_t global_batch);
-  double base() const { return base_; }  ///< After the warm-up
+  double base() const { return base_; }  ///< Rate after the warm-up
   double at(const Progress& progress) const;
 
  private:

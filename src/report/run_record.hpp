@@ -64,7 +64,7 @@ struct RunTotals {
   double training_loss = no_value;  ///< The last
   Knot end{};                       ///< Progress of the run
   double samples_per_s = 0.0;       ///< Mean over the steps
-  double sent_bytes = 0.0;          ///< By rank 0
+  double sent_bytes = 0.0;          ///< Bytes sent by rank 0
   double exposed_share = 0.0;       ///< Share of the steps' time that was waited for communication
   double memory_bytes = 0.0;        ///< The largest that was reported
   double last_time = 0.0;           ///< Time of the last line, seconds since 1970

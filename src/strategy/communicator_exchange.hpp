@@ -45,7 +45,7 @@ class CommunicatorExchange : public WorkerExchange {
   mpi::Communicator workers_;
   Device& device_;
   Storage all_;      ///< The arrays of all workers
-  Storage staging_;  ///< This worker's and those of all in pinned memory; empty where none is needed
+  Storage staging_;  ///< Own values and those of all in pinned memory; empty if not needed
   std::unique_ptr<mpi::DeviceAllGather> nccl_;
   std::vector<mpi::Collectives*> lanes_;
   mpi::Watchdog* watchdog_ = nullptr;

@@ -34,13 +34,15 @@ class GradientSums {
   /// The array for this worker's loss sums of the step: loss_sums floats, which are zero before the forward
   /// pass.
   DeviceSpan<float> loss_sums() const { return parts_.gradients.subspan(0, flotilla::loss_sums); }
-  /// Before backward: the other workers get this worker's vote to stop after the step with its sums.
+  /// To be called before backward: the other workers get this worker's vote to stop after the step with its
+  /// sums.
   void vote_to_stop();
-  /// Before the first of several micro-steps, whose gradients and statistics add up.
+  /// To be called before the first of several micro-steps, whose gradients and statistics add up.
   void begin_micro_steps();
-  /// After backward of each micro-step (0, 1, …) but the last.
+  /// To be called after backward of each micro-step (0, 1, …) but the last.
   void end_micro_step(std::int64_t micro_step);
-  /// During the last backward of a step: the gradients from `begin` to the end of the arena are final.
+  /// To be called during the last backward of a step: the gradients from `begin` to the end of the arena are
+  /// final.
   void add_ready(std::int64_t begin, std::int64_t step);
   /// Collective over the workers that step together. After backward: returns when the sums are in the array.
   void wait(std::int64_t step);

@@ -61,7 +61,7 @@ class DelayedMetrics {
   std::unique_ptr<CopyLane> lane_;
   std::array<Storage, 2> kept_;  ///< Used alternately
   std::size_t next_ = 0;
-  std::optional<CopyLane::Mark> mark_;  ///< After the copy to the other one; empty: there was none
+  std::optional<CopyLane::Mark> mark_;  ///< Mark after the copy to the other one; empty: there was none
 };
 
 /// A worker's update of its model with the sums in its gradient array. In each step, in this order:
@@ -73,7 +73,7 @@ class ModelUpdate {
     Device& device;
     Optimizer& optimizer;
     LossScale& loss_scale;
-    Model model;                   ///< This worker's
+    Model model;                   ///< This worker's model
     DeviceSpan<float> gradients;   ///< Header, step statistics, gradients (buckets.hpp)
     std::int64_t micro_steps = 1;  ///< Micro-steps added up in the step statistics; 1 with shards
     bool weighted =
@@ -106,7 +106,7 @@ class ModelUpdate {
   /// Takes the weights into their average.
   void average_weights();
 
-  /// After start() and where a run resumes: the guard on the device begins with the state of the host.
+  /// To be called after start() and when a run resumes: gives the guard on the device the host's state.
   void begin();
   /// Collective over `workers`: all get worker 0's loss scale and number of optimizer steps. Workers that
   /// held scales and counts of their own may have to share them now.

@@ -81,12 +81,12 @@ struct Pace {
   bool independent = false;  ///< Workers step independently until a step with StepInfo::synchronise
   /// Whether StepInfo::synchronise in the next step would not change training; equal on every worker.
   bool may_synchronise = true;
-  std::int64_t most_steps_apart = 0;  ///< By which a worker may be ahead of another; 0: none, or unbounded
+  std::int64_t most_steps_apart = 0;  ///< Steps that a worker may be ahead of another; 0: none, or unbounded
 };
 
 /// For the reports at the start of a run.
 struct StrategyDescription {
-  std::string transport;           ///< Between the workers: "hierarchical", "parameter-server"
+  std::string transport;           ///< Transport between workers: "hierarchical", "parameter-server"
   std::vector<std::string> lines;  ///< "all-reduce   shared-memory, 4 buckets, on a thread of its own"
   std::int64_t held_bytes = 0;     ///< Memory of its arrays, without this worker's model
 };
@@ -97,7 +97,8 @@ struct StrategyDescription {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Before the backward pass of each step, when header and statistics of the gradient array are zero.
+  /// To be called before the backward pass of each step, when header and statistics of the gradient array are
+  /// zero.
   /// @param asks_to_stop whether this worker was asked to stop after this step
   virtual void begin_step(bool asks_to_stop) = 0;
   /// Collective with the workers that synchronise in this step. After the update: averages weights where the

@@ -22,7 +22,7 @@ class SyncAllReduce : public Strategy {
     GradientSums& sums;
     ModelUpdate& update;
     Traffic& traffic;
-    Model model;  ///< This worker's
+    Model model;  ///< This worker's model
   };
   explicit SyncAllReduce(const Parts& parts) : parts_(parts) {}
 

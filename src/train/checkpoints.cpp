@@ -178,7 +178,7 @@ std::string Checkpoints::save_rows(CheckpointState& state) {
   return failure;
 }
 
-/// On worker 0. @throws UserError if one of the servers failed; none has left a part then.
+/// To be called on worker 0. @throws UserError if one of the servers failed; no server has left a part then.
 std::vector<CheckpointPart> Checkpoints::save_rows_of_servers(const CheckpointState& state) {
   ServerLink& servers = *parts_.run.machine.servers;
   const CheckpointFolder folder(parts_.run.config.run.output + "/checkpoints");

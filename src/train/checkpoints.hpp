@@ -33,10 +33,11 @@ class Checkpoints {
   };
   explicit Checkpoints(Parts parts);
 
-  void begin();  ///< Before the first step of a run: the time of checkpoint.every_s counts from now on.
+  void begin();  ///< To be called before the first step: starts the time of checkpoint.every_s.
   /// Whether checkpoint.every asks for a save after that step.
   bool is_planned(std::int64_t step) const;
-  /// Before a step: whether the workers synchronise after it to ask whether it is time to save. Equal on all.
+  /// To be called before a step: whether the workers synchronise after it to ask whether it is time to save.
+  /// Equal on all.
   /// @param synchronises they do so anyway
   bool plan_question(bool synchronises);
   /// Collective after a step, where the workers have synchronised to ask. Saves if that is due, or keeps the
@@ -61,8 +62,8 @@ class Checkpoints {
   std::int64_t saved_floats_ = 0;          ///< Floats in a checkpoint, without rows
   std::optional<SaveClock> clock_;         ///< Clock of a run with checkpoint.every_s
   std::optional<SaveClock> memory_clock_;  ///< Clock of the states in memory
-  bool asks_clock_ = false;                ///< After the last step
-  bool asks_memory_clock_ = false;         ///< After the last step
+  bool asks_clock_ = false;                ///< Asks the clock after the last step
+  bool asks_memory_clock_ = false;         ///< Asks the clock of saves in memory after the last step
   std::int64_t last_step_;                 ///< The last that was saved
   std::int64_t longest_ns_ = 0;            ///< Longest stall of the training thread
 };

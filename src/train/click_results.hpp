@@ -20,7 +20,7 @@ class ClickResults {
   /// @param gradients the worker's gradient array (buckets.hpp); `device` must outlive this
   ClickResults(Device& device, const Network& network, DeviceSpan<const float> gradients);
 
-  /// After the backward pass. The following are valid until the next call.
+  /// To be called after the backward pass. The following are valid until the next call.
   void read(const Network& network);
   std::span<const float> header() const { return header_; }      ///< header_floats, of the gradient array
   std::span<const float> logits() const { return logits_; }      ///< (batch, 2)

@@ -26,7 +26,7 @@ struct InflatedCopies {
                  const mpi::Communicator& host, const std::vector<mpi::Place>& places,
                  mpi::Watchdog& watchdog);
 
-  std::vector<File> files;  ///< On the first rank of a host: to be kept until all ranks have opened theirs
+  std::vector<File> files;  ///< On a host's first rank: to be kept until all ranks have opened theirs
   std::map<std::string, std::string> handles;  ///< DatasetUse::inflated
 };
 

@@ -24,7 +24,8 @@ namespace flotilla {
 
 namespace {
 
-/// While one state is being written, the one before is there, and the file system takes some room for itself.
+/// While a state is being written, the previous one still exists, and the file system needs some room for
+/// itself.
 constexpr std::int64_t states_at_once = 2;
 constexpr std::int64_t spare_bytes = std::int64_t{8} << 20;
 

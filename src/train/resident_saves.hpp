@@ -56,7 +56,7 @@ class ResidentSaves {
   RunParts& run_;
   std::int64_t bytes_;
   ResidentRecord record_{};
-  std::optional<RunLock> lock_;  ///< On the folder in memory: it is in use
+  std::optional<RunLock> lock_;  ///< Lock on the folder in memory: it is in use
   std::unique_ptr<CheckpointWriter> writer_;
 };
 

@@ -137,7 +137,7 @@ std::string saved_precision(const CheckpointState& state) {
                                        : std::string(word(read_saved_deck(state.deck).device.precision));
 }
 
-/// This worker's part into the groups that it holds, the checkpoint into the others.
+/// Restores this worker's part into the groups that it holds, and the checkpoint into the others.
 void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, RunParts& run) {
   const std::string path = part_file(checkpoint.path, saved);
   if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())

@@ -76,8 +76,8 @@ double epochs_at(const Sharding& sharding, const Position& position);
 /// The end of a run. Where train.seconds alone ends it: the largest step, and endless epochs.
 struct RunEnd {
   std::int64_t step = 0;  ///< Steps done then: that of train.epochs or train.steps, whichever comes first
-  /// Over which learning rates decay. With train.epochs these: train.steps then only cuts the run short, so
-  /// that a run that was stopped by it can go on
+  /// Epochs over which learning rates decay. If train.epochs is given, it is that: train.steps then only cuts
+  /// the run short, so that a run that was stopped by it can be continued
   double epochs = 0.0;
   std::int64_t decay_steps = 0;  ///< Sharding::steps_before() of that, in steps of today's batch
 };

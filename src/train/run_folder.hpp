@@ -39,12 +39,14 @@ class RunFolder {
   /// @param deck path of the deck that was read: the resolved one does not replace it
   void open(const mpi::Place& place, const LoadedCheckpoint* resumed, const std::string& deck);
 
-  Reporter& reporter() { return *reporter_; }  ///< After open()
+  Reporter& reporter() { return *reporter_; }  ///< Valid after open()
   /// @param resident null: no state is kept in memory
   Saves::Writers writers(ResidentSaves* resident = nullptr) {
     return {.shared = shared_writer_.get(), .own = own_writer_.get(), .resident = resident};
   }
-  bool keeps_deck() const { return keeps_deck_; }  ///< After open(): its deck.toml is the deck that was read
+  bool keeps_deck() const {
+    return keeps_deck_;
+  }  ///< Valid after open(): its deck.toml is the deck that was read
   std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Warning of the lock; empty: none
 
  private:
@@ -53,7 +55,7 @@ class RunFolder {
   const Config& config_;
   const mpi::Communicator& workers_;
   mpi::Watchdog& watchdog_;
-  std::optional<RunLock> lock_;  ///< On worker 0
+  std::optional<RunLock> lock_;  ///< Held on worker 0
   bool keeps_deck_ = false;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<CheckpointWriter> shared_writer_;

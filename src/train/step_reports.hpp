@@ -83,12 +83,12 @@ class StepReports {
 
   /// Whether that step is reported: every run.log_every steps, and the last. @param position after it
   bool is_due(std::int64_t step, const Position& position) const;
-  void begin();  ///< By the thread that computes, before the first step of a run
-  /// After every step of a run. @param step_ns its time
+  void begin();  ///< To be called by the computing thread before a run's first step
+  /// To be called after every step of a run. @param step_ns its time
   void add(const StepOutcome& outcome, std::int64_t step_ns);
   /// Collective where workers step together. @param clicks null: the model predicts no clicks
   void report(const StepOutcome& outcome, ClickLog* clicks);
-  void show_live(const StepOutcome& outcome);  ///< On the terminal
+  void show_live(const StepOutcome& outcome);  ///< Updates the line on the terminal
   void report_whole();                         ///< Collective. At the end of a run.
   std::optional<double> last_epoch_s() const { return last_epoch_s_; }
 

@@ -19,8 +19,8 @@ class StopDecision {
   StopDecision(const Config& config, const Machine& machine, Reporter& reporter, const TimeLimit& limit,
                const TrainingState& state);
 
-  /// Before a step: whether this worker asks all to stop after it. @param work to come, of a run with a time
-  /// limit
+  /// To be called before a step: whether this worker asks all to stop after it. @param work to come, of a run
+  /// with a time limit
   bool asked_to_stop(const WorkToCome& work);
   bool has_limit() const { return limit_.is_set(); }
   void stop(const char* reason) { reason_ = reason; }

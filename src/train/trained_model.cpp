@@ -158,7 +158,7 @@ void TrainedModel::train_with(const Model& trained) {
   bind(*network, trained);
 }
 
-/// Only where the overflow check would be all that makes the host wait for a step.
+/// Makes a guard only if the overflow check is all that would make the host wait for a step.
 std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
   if (!loss_scale.enabled() || config.all_reduce() == nullptr || config.train.gradient_clip_norm > 0.0 ||
       !config.train.class_weights.empty())

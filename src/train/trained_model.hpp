@@ -57,7 +57,7 @@ struct TrainedModel {
   Storage validation_sums;                      ///< Loss sums of an evaluation
   std::unique_ptr<Optimizer>
       optimizer;         ///< Null where servers run it, except on worker 0, which saves its state
-  LossScale loss_scale;  ///< This worker's
+  LossScale loss_scale;  ///< This worker's loss scale
   std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
   ReducedArray
       models;  ///< Holds `weights` and `consensus`; with servers what is pulled, laid out as `summed`

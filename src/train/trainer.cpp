@@ -55,7 +55,8 @@ Ending Trainer::run() {
   }
 }
 
-/// Before a step: whether this worker wants to stop after it, and what all workers do together then.
+/// Called before a step: decides whether this worker wants to stop after it, and what all workers do together
+/// then.
 StepPlan Trainer::plan_step() {
   const std::int64_t step = state_.step + 1;
   const Position next = loaders_.sampler().after(state_.position);
@@ -66,7 +67,7 @@ StepPlan Trainer::plan_step() {
   return {.asks_to_stop = asks_to_stop, .synchronise = synchronises || asks_to_save};
 }
 
-/// After a step: checks and reports.
+/// Called after a step: checks and reports.
 void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
   const bool epoch_ended = state_.position.offset == 0;
   stop_.note_step(step_ns);
@@ -89,7 +90,7 @@ void Trainer::look_at(const StepOutcome& outcome, std::int64_t step_ns) {
   if (epoch_ended && step_.clicks() != nullptr) step_.clicks()->clear();
 }
 
-/// After the last step of a run that will be resumed.
+/// Called after the last step of a run that will be resumed.
 void Trainer::save_for_stop() {
   checkpoints_.save();
   if (!validations_.is_due(state_.position)) return;
@@ -97,7 +98,7 @@ void Trainer::save_for_stop() {
   if (validations_.steers()) checkpoints_.save_again();
 }
 
-/// After the last step.
+/// Called after the last step.
 Ending Trainer::end() {
   agree_on_end();
   const bool stopped = !is_done() || !stop_.reason().empty();

@@ -42,7 +42,7 @@ class Trainer {
     FailureHandler& failure;
     LoaderOptions loading;
     std::string build;                   ///< For the versions in checkpoints
-    TimeLimit limit{};                   ///< On worker 0; the others have none
+    TimeLimit limit{};                   ///< Limit on worker 0; the others have none
     bool ends_job_when_diverged = true;  ///< False: run() returns how it diverged
     MlperfLog* mlperf = nullptr;         ///< On worker 0, with run.mlperf_log
   };

@@ -155,7 +155,7 @@ void TrainingStep::backward(const Batch& batch, std::int64_t micro_step, std::in
   const bool last = micro_step + 1 == run_.data.sharding.micro_steps;
   run_.model.network->backward(batch.targets(), run_.model.backward_scale(), [&](std::int64_t begin) {
     if (!last) return;
-    // Before the last gradients are handed over: the other workers are to wait for them in this step.
+    // Pauses before the last gradients are handed over: the other workers must wait for them in this step.
     if (begin == 0)
       pause_if_emulated(state_.times.forward_ns + state_.times.backward_ns - computed_before_ns +
                         trace::now_ns() - begin_ns);

@@ -220,7 +220,7 @@ class Run {
   std::int64_t step_ = 0;
   std::int64_t secured_ = 0;         ///< The newest reported, or begun from
   bool has_lied_ = false;            ///< What a rename left under its temporary name goes at the next start
-  std::set<std::int64_t> verified_;  ///< By this writer: what was there when it reported a save
+  std::set<std::int64_t> verified_;  ///< Checkpoints that existed when this writer reported a save
   std::atomic<int> seen_ = 0;
 };
 

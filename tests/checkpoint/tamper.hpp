@@ -32,7 +32,7 @@ void add_dataset(const std::string& file, const std::string& path, const std::ve
 /// Gives what lies at `path` a second name, with the groups that it needs.
 void add_link(const std::string& file, const std::string& path, const std::string& name);
 
-/// How a file refers to values in another one.
+/// The ways in which a file refers to values in another one.
 enum class Elsewhere {
   external_link,
   link_to_external_link,

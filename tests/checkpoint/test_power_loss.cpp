@@ -75,7 +75,7 @@ class DurableDisk {
     for (const auto& [name, inode] : entries) {
       if (unsynced == Unsynced::removals_kept && !now.contains(name)) continue;
       const auto content = contents_.find(inode);
-      // By its name: a folder may have got the inode of a file that was removed.
+      // The name decides: a folder may have got the inode of a file that was removed.
       if (name.find(".h5") == std::string::npos) {
         fs::create_directory(to / name);
         restore(from / name, to / name, unsynced);

@@ -24,7 +24,7 @@ class WatchedCalls {
   std::ptrdiff_t room = -1;  ///< Bytes until writes fail with ENOSPC; negative: no end
   bool sync_fails = false;   ///< Syncs of files fail with EIO
   bool rename_fails = false;
-  std::ptrdiff_t spoilt_byte = -1;  ///< This one of all written bytes reaches the disk wrong
+  std::ptrdiff_t spoilt_byte = -1;  ///< Index of the written byte that reaches the disk wrong; −1: none
 
   /// Result of `fault` for a call that reports success although a write stores other bytes, or a rename or
   /// removal does nothing.

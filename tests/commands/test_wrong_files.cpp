@@ -257,7 +257,7 @@ std::string other_sentence(const std::string& reader, const std::string& file) {
   return {};
 }
 
-/// Without the test's folder, for a table.
+/// The text without the test's folder, for a table.
 std::string shortened(std::string text, const std::string& folder) {
   for (std::size_t at = text.find(folder); at != std::string::npos; at = text.find(folder))
     text.erase(at, folder.size());

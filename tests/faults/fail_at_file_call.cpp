@@ -32,7 +32,7 @@ bool path_fails(const char* word, const void* caller, const char* path) {
   return true;
 }
 
-/// Only of files: pipes and terminals are left alone.
+/// Calls on files only: pipes and terminals are left alone.
 bool file_fails(const char* word, const void* caller, int descriptor) {
   struct stat status {};
   if (syscall(SYS_fstat, descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;

@@ -31,7 +31,7 @@ std::string line_about(const FailingCall& call, const std::string& errors);
 /// The step from which a run says that it goes on; −1: it says nothing. @param output its stdout
 std::int64_t first_step(const std::string& output);
 
-/// How a run with a failing call ended.
+/// The end of a run with a failing call.
 struct Attempt {
   bool fired = false;   ///< The call came, and failed
   std::string about{};  ///< What it was about this time

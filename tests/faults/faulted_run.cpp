@@ -147,7 +147,7 @@ void FaultedRun::inject(Program& program, const Fault& fault, std::map<int, pid_
       break;
     case Harm::turn_clock: sleep(0.5); [[fallthrough]];
     case Harm::ask_to_stop:
-      // Before the launcher has its ranks it hands no signal on.
+      // The launcher forwards no signal before its ranks exist.
       for (int i = 0; i < case_.ranks; ++i) process_of(i, program, ranks);
       kill(program.pid(), SIGUSR1);
       break;
@@ -267,7 +267,7 @@ void FaultedRun::note_resumption(const Result& result) {
   newest_damaged_.clear();
 }
 
-/// To a step that a run which was left alone has a checkpoint of.
+/// Runs on to a step at which the undisturbed run has a checkpoint.
 void FaultedRun::finish() {
   // A checkpoint may be there that was not reported any more.
   const auto files = checkpoints();

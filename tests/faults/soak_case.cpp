@@ -108,7 +108,7 @@ Fault draw_fault(const SoakCase& one, bool resuming, Draw& draw) {
                       fault.harm == Harm::ask_to_stop || fault.harm == Harm::keep_disk_full);
   if (pairs && draw.one_in(3))
     fault.also = draw.of(std::vector<Harm>{Harm::kill_rank, Harm::stop_rank, Harm::ask_to_stop});
-  // Before the deck is read no watchdog tells of a rank that is stopped (docs/troubleshooting.md).
+  // Before the deck is read no watchdog reports a stopped rank (docs/troubleshooting.md).
   const bool begins = fault.moment == Moment::at_start || fault.moment == Moment::in_staging;
   if (begins && fault.also == Harm::stop_rank) fault.also = Harm::kill_rank;
   // If all ranks are stopped no watchdog is left.

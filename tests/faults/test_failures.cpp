@@ -29,7 +29,7 @@ class FailureOnOneRank : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Calls, FailureOnOneRank,
     testing::Values(
-        // Before MPI: the thread that listens for signals.
+        // The thread that listens for signals, started before MPI.
         Case{"all-reduce mpi", {.rank = 0, .word = "thread", .number = 1}, 3, "no thread can be started: "},
         Case{"all-reduce shared",
              {.rank = 1, .word = "open", .about = "/flotilla-"},

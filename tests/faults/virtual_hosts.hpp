@@ -28,7 +28,7 @@ class VirtualHosts {
   std::string folder_;
 };
 
-/// How many hosts one can have here: 1 without root, iproute2 or namespaces.
+/// The number of hosts that are possible here: 1 without root, iproute2 or namespaces.
 int most_hosts();
 
 }  // namespace flotilla::test

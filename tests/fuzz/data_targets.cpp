@@ -125,7 +125,7 @@ void image(Input input) {
   }
 }
 
-/// Only what says how an image is turned.
+/// Reads only the orientation of an image.
 void exif(Input input) {
   if (exif_orientation(input) > 1) note_read();
 }

@@ -15,7 +15,7 @@ using Input = std::span<const std::byte>;
 /// A reader of foreign bytes. It may refuse an input by the exceptions that its callers expect, and by no
 /// other.
 struct Target {
-  std::string_view name;  ///< Also of its folder in corpus/
+  std::string_view name;  ///< Name, also of its folder in corpus/
   void (*run)(Input input);
 };
 
@@ -30,9 +30,9 @@ std::vector<Target> all_targets();
 /// @throws std::out_of_range if there is none of that name
 Target target(std::string_view name);
 
-/// To be called by a target that an input was not refused by.
+/// To be called by a target that has accepted an input.
 void note_read();
-/// How often it was called.
+/// The number of calls of note_read().
 int reads();
 
 inline std::string text_of(Input input) {

@@ -89,7 +89,7 @@ class Task {
 
 TEST(LaunchedProcess, IsNoneBelowAShellInATerminalOfSrun) {
   const Task shell(true);
-  // Between fork and the terminal's session.
+  // Waits through the time between fork and the terminal's session.
   for (int i = 0; i < 1000 && shell.counts(); ++i) usleep(1000);
   EXPECT_FALSE(shell.counts());
   EXPECT_TRUE(launched_with({{"SLURM_STEP_NUM_TASKS", "4"},

@@ -31,8 +31,8 @@ struct FlatStep {
 };
 const std::vector<FlatStep>& flat_steps();
 
-/// After two steps of this kind: values stay below 8 (the LAMB direction below 30), a few roundings each. The
-/// oracle rounds moments and parameters to float as well.
+/// Compares both after two steps of this kind: values stay below 8 (the LAMB direction below 30), with a few
+/// roundings each. The oracle rounds moments and parameters to float as well.
 void expect_alike_after_two(const FlatStep& kind, Decay decay, FlatState& state, FlatState& oracle);
 
 }  // namespace flotilla::test

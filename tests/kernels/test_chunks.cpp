@@ -8,7 +8,7 @@
 namespace flotilla::flat {
 namespace {
 
-/// How often each value is visited when the chunks are shared by `parts` threads.
+/// The number of visits of each value when the chunks are shared by `parts` threads.
 std::vector<int> visits(const std::vector<FlatRange>& ranges, std::int64_t size, std::int64_t parts) {
   std::vector<int> count(static_cast<std::size_t>(size));
   const std::int64_t chunks = count_chunks(ranges);

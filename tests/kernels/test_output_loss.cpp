@@ -21,7 +21,7 @@ using test::OutputLossCase;
 using test::read;
 using Kind = OutputLoss::Kind;
 
-/// On outputs rounded to `precision`: the reference device stores what it is given.
+/// Runs a case on outputs rounded to `precision`: the reference device stores what it is given.
 test::OutputLossResults run(Device& device, const OutputLossCase& of, bool in_place = false,
                             Precision precision = Precision::float32) {
   return test::run_output_loss(

@@ -40,8 +40,8 @@ inline std::vector<float> rounded(Precision precision, std::vector<float> values
 /// rounding allow for two: both sides' neighbours.
 double rounding_error(Precision precision);
 
-/// By how much values below 1 may differ that two devices round once when they store them; 0 for float32,
-/// whose rounding is one of many that computing takes.
+/// The largest difference of values below 1 that two devices round once when they store them; 0 for float32,
+/// where this rounding is one of many.
 inline double stored_apart(Precision precision) {
   return is_half(precision) ? 2.0 * rounding_error(precision) : 0.0;
 }

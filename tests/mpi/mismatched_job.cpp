@@ -175,7 +175,7 @@ void come_late() {
   std::this_thread::sleep_for(std::chrono::milliseconds(2300));
 }
 
-/// This process is stopped, as by a debugger or a suspended host, and goes on after three seconds.
+/// Stops this process, as a debugger or a suspended host would, and continues it after three seconds.
 void be_stopped() {
   const pid_t process = getpid();
   if (fork() == 0) {

@@ -37,7 +37,7 @@ class Pausing final : public Collectives {
 using ChooseAllReduce = OnAllRanks;
 
 TEST_F(ChooseAllReduce, TakesTheOneWhoseSlowestRankIsFastest) {
-  // On one rank alone the first would be the best choice of all the others.
+  // The first is slow on one rank only; to all others it would be the best choice.
   Pausing first(std::chrono::milliseconds(world.rank() == world.size() - 1 ? 100 : 0));
   Pausing second(std::chrono::milliseconds(10));
   const std::array candidates = {AllReduceCandidate{"uneven", first}, AllReduceCandidate{"even", second}};

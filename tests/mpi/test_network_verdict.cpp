@@ -40,7 +40,7 @@ TEST(PairwiseLinkTest, PlaysSomeRoundsOnlyWithManyHosts) {
   EXPECT_LT(some.back(), tournament_rounds(1000));
 }
 
-/// Between all hosts, of 1 GB/s and 20 µs.
+/// Links between all hosts, each with 1 GB/s and 20 µs.
 std::vector<LinkFigures> even(int hosts) {
   std::vector<LinkFigures> links;
   for (int round = 0; round < tournament_rounds(hosts); ++round)

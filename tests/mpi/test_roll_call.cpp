@@ -12,7 +12,7 @@
 #include "mpi/watchdog/roll_call.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
 
-// On 1, 2 and 4 ranks.
+// Run on 1, 2 and 4 ranks.
 
 namespace flotilla::mpi {
 namespace {

@@ -48,7 +48,7 @@ mpi::Communicator world() {
   return mpi::Communicator::world();
 }
 
-/// On the workers: does `body` with their communicator while the others serve as the deck says.
+/// Calls `body` on the workers, with their communicator, while the others serve as the deck says.
 void with_roles(const Texts& served, const std::function<void(const mpi::Communicator&, ServerLink&)>& body,
                 const std::string& text = deck_text) {
   const mpi::Communicator all = world();

@@ -73,7 +73,7 @@ void expect_killed(const Result& result);
 /// none had time to say anything.
 bool launcher_killed_at_once(const Result& result);
 bool contains(const std::string& text, const std::string& part);
-/// How often `part` occurs in `text`.
+/// The number of occurrences of `part` in `text`.
 int count(const std::string& text, const std::string& part);
 /// Whether a process is there and not a zombie.
 bool runs(pid_t process);

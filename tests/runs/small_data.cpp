@@ -64,7 +64,7 @@ Value some(const Words& words, Random& random) {
   return words.at(below(random, words.size()));
 }
 
-/// Up to four of them.
+/// From `least` to `least` + 3 random words.
 Value several(const Words& words, Random& random, std::size_t least = 0) {
   Words chosen;
   for (std::size_t count = least + below(random, 4); count > 0; --count)

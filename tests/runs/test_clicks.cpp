@@ -114,7 +114,7 @@ TEST_F(ClickRuns, GoOnWithOtherServersToTheSameBits) {
   EXPECT_EQ(rows("parts"), rows("whole"));
 }
 
-/// After a checkpoint nothing is under way.
+/// No exchange is in progress after a checkpoint.
 TEST_F(ClickRuns, GoOnWithAPipelineToTheSameBits) {
   ASSERT_EQ(made_.exit_code, 0) << made_.errors;
   const auto until = [&](const std::string& output, int servers, const std::string& steps) {
@@ -234,7 +234,7 @@ TEST_F(ClickRuns, GoOnAfterAKillFromTheirLastCheckpoint) {
     for (const pid_t rank : rank_processes(program.pid(), 2)) kill(rank, SIGKILL);
     program.wait();
   }
-  // To the step at which the whole run ended, from the first checkpoint.
+  // Resumes from the first checkpoint to the step at which the whole run ended.
   const std::string first = folder_.path("killed") + "/checkpoints/step-00000020.h5";
   ASSERT_TRUE(fs::exists(first) || fs::exists(folder_.path("killed") + "/checkpoints/step-00000040.h5"));
   const auto newest = find_newest_good(folder_.path("killed"), [](const std::string&) {});

@@ -203,7 +203,7 @@ TEST(LocalSgdRuns, GoOnAsAChangedDeckSays) {
   ASSERT_EQ(together.exit_code, 0) << together.errors;
   EXPECT_EQ(count(together.output, "all workers begin with the checkpoint's one model"), 1)
       << together.output;
-  // After step 41, as 40 had passed, then every 7 steps; after step 90 again, and 97, 104.
+  // Averagings are after step 41, as 40 had passed, then every 7 steps; after step 90 again, and 97, 104.
   EXPECT_EQ(metrics(folder.path("run"), "step")[1].at("period"), 7);
   EXPECT_EQ(final_model(folder.path("run")).state.numbers.at("period.last_averaging"), 104.0);
 }

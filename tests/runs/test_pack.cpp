@@ -75,7 +75,7 @@ std::vector<std::string> on_shards(const std::string& train, const std::string& 
 
 TEST_F(Packing, TrainsAsTheListDoesInAnyOrderOnAnyNumberOfRanks) {
   ASSERT_EQ(pack(2, "shards").exit_code, 0);
-  // Without mpirun, which takes seconds over a program that fails.
+  // Run without mpirun, which takes seconds to end after a program fails.
   const Result val = run({FLOTILLA_EXECUTABLE, "pack", path("val"), "--output", path("shards")});
   ASSERT_EQ(val.exit_code, 2);  // its folders are other names than those of classes.txt
   EXPECT_NE(val.errors.find("names other classes than those of"), std::string::npos) << val.errors;

@@ -11,7 +11,7 @@
 #include "kernels/error.hpp"
 #include "tests/train/served_run.hpp"
 
-// On two ranks: the halves of parameters that layers read, after all that writes parameters.
+// Tests on two ranks the halves of parameters that layers read, after everything that writes parameters.
 
 namespace flotilla::test {
 

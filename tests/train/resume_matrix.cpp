@@ -101,7 +101,7 @@ class Matrix {
     if (rank_of_wrong < world_.size()) world_.broadcast(wrong, rank_of_wrong);
     return wrong;
   }
-  const std::string& refusal() const { return refusal_; }  ///< On rank 0; empty: it was not refused
+  const std::string& refusal() const { return refusal_; }  ///< Refusal on rank 0; empty: it was not refused
   const mpi::Communicator& world() const { return world_; }
 
  private:

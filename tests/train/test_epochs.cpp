@@ -13,7 +13,7 @@
 namespace flotilla {
 namespace {
 
-// How far a run is where workers have shares of different sizes.
+// Tests the progress of a run in which workers have shares of different sizes.
 
 /// Two workers with files of 100 and 900 samples.
 Sharding two_files(std::int64_t batch, std::int64_t micro_steps = 1, bool drop_last = false) {

@@ -16,8 +16,8 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 
 /// What became of a run by a clock that is not the time of day.
 struct Saves {
-  std::vector<std::int64_t> steps;  ///< After which it saved
-  std::vector<double> intervals_s;  ///< By worker 0's clock
+  std::vector<std::int64_t> steps;  ///< Steps after which it saved
+  std::vector<double> intervals_s;  ///< Intervals by worker 0's clock
   std::int64_t questions = 0;
 };
 

@@ -25,7 +25,7 @@
 
 namespace {
 
-/// While it is set, the disk takes longer than a step.
+/// While this is set, a write takes longer than a step.
 std::atomic<bool> disk_is_slow = false;
 
 }  // namespace

@@ -24,7 +24,7 @@ struct NormConstants {
   }
 };
 
-/// Per channel, plain.
+/// Arrays per channel, plain.
 struct NormChannels {
   const float* scale = nullptr;
   const float* shift = nullptr;

@@ -74,7 +74,7 @@ struct ByteSource {
   float factor[4];
   float offset[4];
 
-  /// By comparisons: an index that is not known beforehand would put the array into memory.
+  /// Selects by comparisons: an index unknown at compile time would put the array into memory.
   KOKKOS_INLINE_FUNCTION static float pick(const float (&of)[4], std::int64_t channel) {
     const float low = channel == 0 ? of[0] : of[1];
     const float high = channel == 2 ? of[2] : of[3];

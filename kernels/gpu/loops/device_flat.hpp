@@ -23,7 +23,7 @@ struct FlatUpdate {
   Decay decay = Decay::coupled;
   const UpdateNumbers* numbers = nullptr;  ///< Instead of learning_rate and gradient_scale, and corrections
   const float* rate_factors = nullptr;     ///< Rate factors of ranges, instead of the chunks'; null: those
-  bool scales = true;                      ///< By numbers' gradient_scale
+  bool scales = true;                      ///< Scales by the gradient_scale of `numbers`
   HalfCopy halves;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team& team) const {

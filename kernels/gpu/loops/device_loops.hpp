@@ -49,9 +49,10 @@ struct CastSpec {
   friend bool operator==(const CastSpec&, const CastSpec&) = default;
 };
 
-/// How images (N,C,H,W) lie in memory: (N,H,W,channels), or folded, for a convolution of stride 2 that is
-/// computed as one of stride 1 on blocks of 2 × 2 pixels: (N,rows,columns,2,2,4), where place (n,r,c,a,b,i)
-/// holds channel i ≤ 4 of pixel (2r + a − padding, 2c + b − padding). Places without a value are zero.
+/// The layout of images (N,C,H,W) in memory: (N,H,W,channels), or folded, for a convolution of stride 2 that
+/// is computed as one of stride 1 on blocks of 2 × 2 pixels: (N,rows,columns,2,2,4), where place
+/// (n,r,c,a,b,i) holds channel i ≤ 4 of pixel (2r + a − padding, 2c + b − padding). Places without a value
+/// are zero.
 struct ImageForm {
   std::int64_t channels = 0;  ///< Values of a pixel, or of a block (16)
   std::int64_t rows = 0;      ///< Blocks below one another; 0: not folded

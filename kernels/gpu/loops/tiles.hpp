@@ -81,7 +81,7 @@ KOKKOS_INLINE_FUNCTION void walk(std::int64_t first, std::int64_t last, std::int
   }
   for (; i < last; i += stride) use(i, read(i));
 }
-/// Over the rows of a lane.
+/// Walks over the rows of a lane.
 template <int U, class Read, class Use>
 KOKKOS_INLINE_FUNCTION void walk(const Tiles& tiles, const LanePlace& at, const Read& read, const Use& use) {
   walk<U>(at.first, at.last, tiles.depth, read, use);

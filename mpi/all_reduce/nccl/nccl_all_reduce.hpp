@@ -47,9 +47,9 @@ class DeviceAllGather {
   virtual std::string failure() const = 0;
 };
 
-/// By NCCL, on the stream itself that the device computes on (DeviceQueue::native_stream), over a
-/// communicator of its own. NCCL wants the operations of several communicators in one order on all ranks: the
-/// caller orders those on other streams before (Collectives::wait_on_stream); those launched later, which
+/// An all-gather by NCCL, on the stream that the device computes on (DeviceQueue::native_stream), over a
+/// communicator of its own. NCCL requires the operations of several communicators in one order on all ranks:
+/// the caller orders those on other streams before (Collectives::wait_on_stream); those launched later, which
 /// follow the device's work, come after. Collective. @throws UserError in a build without NCCL
 std::unique_ptr<DeviceAllGather> make_nccl_all_gather(const Communicator& group, NativeStream stream);
 

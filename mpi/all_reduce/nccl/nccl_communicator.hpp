@@ -57,7 +57,7 @@ class NcclCommunicator {
 
   int rank() const;
   int size() const;
-  /// Before a call of `count` floats, and over once it is handed to the device.
+  /// Announces a call of `count` floats; its scope ends once the call is handed to the device.
   CollectiveScope announce(const char* kind, std::size_t count, const CallSite& at) const;
   /// The handle for calls, which stays valid as long as the returned object lives. Does not return once the
   /// job is being aborted.

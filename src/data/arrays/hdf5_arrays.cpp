@@ -352,7 +352,7 @@ class Hdf5Arrays final : public ArrayFile {
     const std::string name = cat("'", path_, "', ", path_in_file);
     const hdf5::PropertyList creation(H5Dget_create_plist(dataset), "H5Dget_create_plist");
     const H5D_layout_t layout = check(H5Pget_layout(creation.id()), "H5Pget_layout");
-    // Before HDF5 is asked for the shape, for which it looks into other files.
+    // Checked before HDF5 is asked for the shape, for which it would open other files.
     if (hdf5::lies_in_other_files(creation.id()))
       throw UserError(cat(name,
                           ": its numbers lie in other files, which is not read here; name those files, or ",

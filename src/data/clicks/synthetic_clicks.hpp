@@ -81,7 +81,7 @@ class Ceiling {
   void add(const SyntheticClicks::Truth& truth);
   std::int64_t rows() const { return rows_; }
   std::int64_t positive() const { return positive_; }
-  double auc() const;       ///< Over a million bins: to about 10^−6. 0.5 if a class is missing.
+  double auc() const;       ///< Uses a million bins: exact to about 10^−6. 0.5 if a class is missing.
   double log_loss() const;  ///< Mean of −ln of the label's probability.
 
  private:

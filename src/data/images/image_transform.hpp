@@ -91,7 +91,7 @@ std::int64_t centre_begin(std::int64_t length, std::int64_t size);
 struct ColourChange {
   enum Kind { brightness, contrast, saturation, hue };
   std::array<Kind, 4> order = {brightness, contrast, saturation, hue};
-  std::array<float, 4> amount = {1.0F, 1.0F, 1.0F, 0.0F};  ///< By kind.
+  std::array<float, 4> amount = {1.0F, 1.0F, 1.0F, 0.0F};  ///< Amount of each kind.
 };
 
 /// Draws order and amounts (torchvision's ColorJitter.get_params).

@@ -16,7 +16,7 @@ namespace flotilla {
 
 namespace {
 
-/// Between the centres of the two nearest pixels, at the borders the border pixel alone.
+/// Interpolates between the centres of the two nearest pixels; at the borders the border pixel alone counts.
 void weigh(AxisWeights<float>::Taps& taps, std::span<float> weights, double centre, double /*scale*/,
            std::int64_t source) {
   const double at = std::clamp(centre - 0.5, 0.0, static_cast<double>(source - 1));
@@ -222,7 +222,7 @@ struct BytePixels {
   }
 
  private:
-  /// Without the pixels' fourth byte.
+  /// Stores the pixels without their fourth byte.
   static void put_all(const Ints& pixels, std::uint8_t* first) {
     using FourPixels [[gnu::vector_size(16)]] = std::uint8_t;
     for (std::size_t quarter = 0; quarter < lanes / 4; ++quarter) {

@@ -40,7 +40,7 @@ class OpenFiles {
   std::size_t most_;
   std::vector<Entry> files_;
   mutable std::mutex mutex_;
-  mutable std::deque<std::size_t> opened_;  ///< Under mutex_: those that are open, the oldest first
+  mutable std::deque<std::size_t> opened_;  ///< Under mutex_: files that are open, the oldest first
 };
 
 /// Has the system fetch parts of files into its memory before they are read, on a thread of its own: a disk
@@ -53,9 +53,9 @@ class BackgroundReader {
   BackgroundReader& operator=(const BackgroundReader&) = delete;
   ~BackgroundReader();
 
-  /// To be fetched: a part of the file of this number. Of thousands that wait the oldest are forgotten.
+  /// Asks for a part of file number `file`. If thousands are waiting, the oldest are dropped.
   void fetch(std::size_t file, std::int64_t begin, std::int64_t bytes);
-  /// To be told of `bytes` bytes that were read, from any file.
+  /// To be called after `bytes` bytes were read from any file.
   void has_read(std::int64_t bytes);
 
  private:
@@ -71,7 +71,7 @@ class BackgroundReader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Part> parts_;  ///< Under mutex_
-  std::int64_t ahead_ = 0;  ///< Under mutex_: fetched and not read
+  std::int64_t ahead_ = 0;  ///< Under mutex_: bytes fetched and not read
   bool ends_ = false;       ///< Under mutex_
   std::thread thread_;      ///< Under mutex_: made for the first part
 };

@@ -75,7 +75,7 @@ std::vector<std::int64_t> cut_into_shards(const ImageList& list, std::span<const
 std::int64_t examine_image(const ImageList& list, std::int64_t i, MistakeList& mistakes) {
   const std::string_view written = list.written(i);
   const auto tell = [&](const std::string& what) {
-    // To find the line of an image takes time.
+    // Finding the line of an image takes time.
     mistakes.add(mistakes.keeps_more() ? list.place(i) + what : what);
     return std::int64_t{0};
   };
@@ -219,7 +219,7 @@ bool is_packed(const ImageList& list, const ShardPart& part, const PackProgress&
 
 std::int64_t write_shard(const ImageList& list, const ShardPart& part, std::span<const std::int64_t> bytes,
                          const PackProgress& progress, MistakeList& mistakes) {
-  // Without its index a shard is not taken for finished.
+  // A shard without its index does not count as finished.
   std::error_code none;
   std::filesystem::remove(index_path(part.path), none);
   TarFile shard(part.path);

@@ -39,7 +39,7 @@ std::string_view field_of(std::string_view block, Field field) {
   return block.substr(field.begin, field.length);
 }
 
-/// Up to the first zero.
+/// The text of a field up to the first zero byte.
 std::string_view text_of(std::string_view block, Field field) {
   const std::string_view text = field_of(block, field);
   return text.substr(0, text.find('\0'));

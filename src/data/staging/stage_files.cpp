@@ -63,7 +63,7 @@ class UnfinishedCopy {
     return checksum_of_copy(copy_.temporary());
   }
 
-  /// Without a sync of its folder: what a crash of the machine undoes is copied again.
+  /// Does not sync the folder: what a crash of the machine undoes is copied again.
   void finish(std::int64_t changed_ns) {
     const timespec when{.tv_sec = changed_ns / 1'000'000'000, .tv_nsec = changed_ns % 1'000'000'000};
     const std::array<timespec, 2> times{when, when};
@@ -211,7 +211,7 @@ class Manifest {
       at = end + 1;
     }
   }
-  /// Null if it does not say.
+  /// The recorded checksum of a file; null if there is none.
   const std::uint64_t* find(const std::string& path) const {
     const auto found = known_.find(path);
     return found == known_.end() ? nullptr : &found->second;

@@ -19,7 +19,7 @@ static_assert(sizeof(SectionHead) == 16);
 
 constexpr std::size_t alignment = 8;  // Bytes, of every section
 
-/// Without what they are filled up with.
+/// Bytes of the values, without their padding.
 std::size_t values_bytes(RowOperation operation, std::size_t rows, std::size_t width, mpi::Wire wire) {
   return has_values(operation) ? rows * width * mpi::bytes_per_value(wire) : 0;
 }

@@ -42,7 +42,7 @@ class EmbeddingPool {
  private:
   EmbeddingBags bags_;
   BatchRows found_;
-  std::vector<float> rows_;  ///< Room for at least rows() rows
+  std::vector<float> rows_;  ///< Values of rows(), or more
   std::vector<float> features_;
 };
 
@@ -72,7 +72,8 @@ class Embeddings {
   /// values and are not created.
   std::span<float> evaluate(const Batch& batch, std::int64_t step);
 
-  /// After backward of the batch of features(): computes its rows' gradients, to be pushed, or for train().
+  /// To be called after backward of the batch of features(): computes its rows' gradients, to be pushed or
+  /// for train().
   /// @param gradient of the features, times the loss scale
   void add_gradient(const Batch& batch, std::span<const float> gradient, const LossScale& scale);
   /// Whether the rows' gradients of the last add_gradient() are finite; true where overflow is not checked.
@@ -80,7 +81,8 @@ class Embeddings {
   /// Pulls the rows of this batch with the next exchange, after the push. features() takes it after the
   /// batches of earlier calls.
   void prefetch_rows(const Batch& batch);
-  /// After features() with `ahead` = 2: pulls the rows of the next batch unless they are here or are coming.
+  /// To be called after features() with `ahead` = 2: pulls the rows of the next batch unless they are here or
+  /// are coming.
   void fetch_next(const Batch& next, std::int64_t step);
   /// The rows of the next batches are pulled again before they are used.
   void forget_rows();

@@ -23,7 +23,7 @@ void ExchangePipeline::start(const PushAndPull& what) {
   thread_.start(pushed_.span(), what.step);
 }
 
-/// On the thread.
+/// Runs on the pipeline's thread.
 void ExchangePipeline::exchange(std::int64_t step) {
   const trace::Span span("push and pull");
   mpi::PushPullWorker& servers = parts_.servers.connection();

@@ -159,7 +159,7 @@ Model Geo::consensus() {
 
 StrategyState Geo::state() {
   parts_.watchdog.beat("averaging the optimizers' state", steps_);
-  // Before a worker pushes again: worker 0 has let the servers save their rows.
+  // No worker may push again before worker 0 has let the servers save their rows.
   if (parts_.embeddings != nullptr) parts_.workers.barrier(steps_);
   StrategyState state{.shared = live(),
                       .own = state_arrays(parts_.model, &optimizer_),

@@ -44,7 +44,7 @@ class LocalRows {
   /// The changes of these rows since the last push, times `share`, which count as pushed from now on. @param
   /// to (trained, width)
   void push(float share, std::span<float> to);
-  /// After that push. @param pulled (trained, width): the servers' values now
+  /// To be called after the push. @param pulled (trained, width): the servers' values now
   void apply_pulled(std::span<const float> pulled);
   /// From now on every row is pulled before it is used again.
   void pull_all_again();
@@ -74,7 +74,7 @@ class LocalRows {
   RowRule rule_;
   RowIndex index_;
   RowSlabs slabs_;
-  /// By row: 2 · period once it was pulled in that period, 1 more once it was trained.
+  /// Mark of each row: 2 · period if it was pulled in that period, 1 more if it was trained too.
   std::vector<std::uint32_t> marks_;
   std::uint32_t period_ = 1;
   std::vector<std::uint32_t> batch_;  ///< Row numbers of the current batch

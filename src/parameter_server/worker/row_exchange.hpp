@@ -39,7 +39,7 @@ class RowExchange {
   /// One for each server, valid until begin().
   /// @throws UserError if one is larger than a message may be
   std::span<const mpi::Payload> payloads();
-  void finish();  ///< After the exchange: copies rows to the buffers of the pulls.
+  void finish();  ///< To be called after the exchange: copies rows to the pulls' buffers.
 
  private:
   struct Server {

@@ -29,7 +29,7 @@ class ServerLink {
 
   const mpi::RoleCommunicators& roles() const { return roles_; }
   const std::vector<mpi::Place>& places() const { return places_; }
-  /// Before open(): the run's folder, into which servers write a failure.
+  /// To be called before open(): sets the run's folder, into which servers write a failure.
   void set_folder(const std::string& folder) { folder_ = folder; }
   /// Sends the plan to the servers, which then wait for fill().
   void open(ServePlan plan);
@@ -38,9 +38,9 @@ class ServerLink {
   /// far
   void fill(std::span<const float> values, std::span<const std::span<const float>> slots,
             std::int64_t optimizer_steps);
-  /// To be called before fill(): files whose rows the servers load.
+  /// To be called before fill(): sets the files whose rows the servers load.
   void set_row_files(std::vector<std::string> files) { row_files_ = std::move(files); }
-  /// Lets every server write its rows. Not collective; while no other exchange is in progress.
+  /// Lets every server write its rows. Not collective; no other exchange may be in progress.
   /// @param paths of the parts, by server. @throws UserError if one of them cannot
   std::vector<CheckpointPart> save_rows(const std::vector<std::string>& paths, const CheckpointState& state);
   mpi::PushPullWorker& connection();
@@ -50,7 +50,7 @@ class ServerLink {
   void close(int exit_code, const std::string& failure);
 
   std::vector<int> missing_ranks() const;  ///< Servers that are waited for. Safe from another thread.
-  std::vector<std::string> placement_lines() const;  ///< After open(): the share of each server
+  std::vector<std::string> placement_lines() const;  ///< Valid after open(): the share of each server
 
  private:
   std::vector<CheckpointPart> command(std::span<const SaveCommand> commands, std::string& failure);

@@ -64,7 +64,7 @@ class LocalSgd : public Strategy {
     Reduction& averaging;  ///< All-reduce of parameters over all workers
     mpi::Watchdog& watchdog;
     Traffic& traffic;
-    Model model;      ///< This worker's; statistics follow the parameters in one array
+    Model model;      ///< This worker's model; statistics follow the parameters in one array
     Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
     std::unique_ptr<Period> period;
     const LocalSgdConfig& config;

@@ -17,7 +17,7 @@ std::int64_t whole(double epochs) {
   return static_cast<std::int64_t>(std::floor(epochs));
 }
 
-/// Up to `last`: at once, or one value per epoch after the beginning.
+/// A period that is strategy.period at once, or grows to it by one value per epoch after the beginning.
 class GivenPeriod final : public Period {
  public:
   GivenPeriod(const LocalSgdConfig& strategy, const Begin& begin)

@@ -20,7 +20,7 @@ class BestValidation {
   /// @param numbers numbers() when the run was saved; empty: it begins
   BestValidation(const Config& config, const std::map<std::string, double>& numbers);
 
-  double figure(const ValidationReport& report) const;  ///< By which validations are compared
+  double figure(const ValidationReport& report) const;  ///< The figure by which validations are compared
   /// Compares a validation, unless that of its step was compared before.
   /// @param figure equal on all workers @returns whether it is one of the best checkpoint.keep_best so far
   bool add(double figure, const ValidationReport& report);

@@ -82,7 +82,8 @@ std::string input_advice(const InputTimes& times, const InputMeans& means, const
 /// help: this worker's wait once, when it stands out, and at the end that of the worker that waited most.
 class ResourceAdvice {
  public:
-  /// To be made by the thread that computes. All arguments must outlive this. @param places of the workers
+  /// Must be constructed by the thread that computes. All arguments must outlive this. @param places of the
+  /// workers
   ResourceAdvice(const Config& config, const mpi::Communicator& workers,
                  const std::vector<mpi::Place>& places, Reporter& reporter);
 

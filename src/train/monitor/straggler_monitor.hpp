@@ -67,13 +67,13 @@ class StragglerMonitor {
   /// Keeps up to `capacity` synchronisations between two reports; of more, every second, fourth … is kept.
   explicit StragglerMonitor(const mpi::Communicator& world, std::size_t capacity = 1024);
 
-  /// After every step: this worker's totals, and the number of synchronisations of all workers so far.
-  /// Allocates nothing.
+  /// To be called after every step with this worker's totals and the number of synchronisations of all
+  /// workers so far. Allocates nothing.
   void after_step(std::int64_t synchronisations, const StepTimes& total);
   /// Collective, where all workers are after the same step. Reports on the synchronisations since the last
   /// call.
   StragglerReport gather();
-  /// Over all calls of gather().
+  /// The report over all calls of gather().
   StragglerReport whole() const;
   std::int64_t times_last() const { return whole_.times_last[own()]; }  ///< This worker, over all calls
   double cost_s() const { return static_cast<double>(whole_.cost_ns[own()]) * 1e-9; }

@@ -159,7 +159,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
   return cudaStreamCreateWithFlags(stream, flags);
 }
-/// Only the fake NCCL calls it.
+/// Called by the fake NCCL only.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t work, void* data) {
   const bool ordered = flotilla::fake::put_meeting(stream, [work, data] { work(data); });
   return ordered ? cudaSuccess : cudaErrorNotPermitted;

@@ -18,10 +18,10 @@ std::size_t allocations();
 
 std::size_t free_device_bytes();
 std::size_t total_device_bytes();
-/// Null: there is no room.
+/// Null if there is no room.
 void* allocate_on_device(std::size_t bytes, cudaStream_t stream);
 bool free_on_device(void* memory, cudaStream_t stream);
-/// Before a stream goes: what was given back on it is not handed out any more.
+/// To be called before a stream is destroyed: memory that was freed on it is not handed out any more.
 void forget_returned(cudaStream_t stream);
 
 void* allocate_page_locked(std::size_t bytes);

@@ -62,8 +62,8 @@ std::uint64_t seed() {
 
 struct Chance {
   std::mt19937_64 random{seed()};
-  /// How likely it is that a work more is done at a call that waits for nothing; and, of those done at a call
-  /// that waits, that it is one that nothing asks for.
+  /// The probability that one more work is done at a call that waits for nothing; and that a work done at a
+  /// call that waits is one that nothing asks for.
   double eagerness = std::array{0.0, 0.3, 0.8, 1.0}[seed() % 4];
   double wandering = std::array{0.0, 0.2, 0.6}[seed() / 4 % 3];
 
@@ -110,7 +110,7 @@ void go_on() {
   forget_destroyed();
 }
 
-/// How far each stream must come.
+/// The place that each stream must reach.
 using Needs = std::map<Stream*, std::size_t>;
 
 void need(const Place& place, Needs& needs) {

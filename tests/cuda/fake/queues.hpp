@@ -48,7 +48,7 @@ void finish(const Place& place);
 
 using Works = std::vector<Work>;
 bool begin_capture(cudaStream_t stream);
-/// This thread captures: calls that wait or allocate are refused, and spoil what is captured.
+/// Whether this thread captures: calls that wait or allocate are refused, and spoil what is captured.
 bool capturing();
 cudaError_t refuse_in_capture();
 /// The works captured; null: the capture was spoilt. Ends it in either case.

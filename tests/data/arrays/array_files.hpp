@@ -18,7 +18,7 @@ struct StoredArray {
   Bytes bytes;
 };
 
-/// How an array lies in an HDF5 file.
+/// The layout of an array in an HDF5 file.
 struct Hdf5Layout {
   std::vector<std::int64_t> chunk{};  ///< Empty: contiguous
   bool shuffle = false;

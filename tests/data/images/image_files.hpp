@@ -31,7 +31,7 @@ Picture busy(int width, int height, int channels = 3);
 /// Value (37 x + 59 y + 83 c + 11 x y) mod 256.
 Picture pattern(int width, int height, int channels = 3);
 
-/// How to write a JPEG file.
+/// The form of a JPEG file to write.
 struct JpegForm {
   enum Colours { grey, ycc, rgb, cmyk, ycck };
   Colours colours = ycc;
@@ -50,7 +50,8 @@ Bytes jpeg(const Picture& picture, const JpegForm& form = {});
 /// The whole image by the shortest way through libjpeg: RGB, or the four inks as stored.
 Picture decode_jpeg(const Bytes& file);
 
-/// How to write a PNG file; of `depth` 16 the picture's values are the upper bytes, the lower are 0x80.
+/// The form of a PNG file to write; at `depth` 16 the picture's values are the upper bytes, the lower ones
+/// are 0x80.
 struct PngForm {
   int colour_type = 2;  ///< 0 grey, 2 RGB, 3 palette, 4 grey + alpha, 6 RGB + alpha
   int depth = 8;

@@ -6,7 +6,7 @@
 
 namespace flotilla::test {
 
-/// How a member is written into a tar file.
+/// The form of a member of a tar file.
 struct TarForm {
   char type = '0';
   std::string size{};    ///< The bytes of the field; empty: octal digits

@@ -10,7 +10,7 @@
 #include "tests/support/within.hpp"
 #include "tests/train/training_run.hpp"
 
-// On 2, 3 and 4 workers.
+// Run on 2, 3 and 4 workers.
 
 namespace flotilla {
 namespace {

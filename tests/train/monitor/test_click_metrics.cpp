@@ -31,7 +31,7 @@ std::vector<std::size_t> ranked(const Clicks& clicks) {
   return order;
 }
 
-/// By the definition: over the sorted predictions themselves, ties counting half.
+/// The AUC by its definition: over the sorted predictions themselves, ties counting half.
 double exact_auc(const Clicks& clicks) {
   const std::vector<std::size_t> order = ranked(clicks);
   double area = 0.0;

@@ -11,7 +11,7 @@
 #include "tests/support/within.hpp"
 #include "tests/train/training_run.hpp"
 
-// On 2 and 4 workers.
+// Run on 2 and 4 workers.
 
 namespace flotilla {
 namespace {
