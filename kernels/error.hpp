@@ -16,7 +16,7 @@ enum ExitCode : int {
   exit_user_error = 2,
   exit_library_error = 3,
   exit_internal_error = 4,
-  exit_bad_samples = 65,  ///< Done, but for samples that cannot be read (EX_DATAERR).
+  exit_bad_samples = 65,  ///< Done except for samples that cannot be read (EX_DATAERR).
   exit_stopped = 75,      ///< Stopped on request after a checkpoint (EX_TEMPFAIL): submit again.
 };
 

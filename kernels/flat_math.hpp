@@ -37,7 +37,7 @@ class FlatMath {
   virtual void sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) = 0;
   /// Means and biased variances of batches taken together (Chan, Golub & LeVeque 1979), added in double in
   /// the order of the rows. Each row holds the means of one batch and then, from its middle on, the
-  /// variances; `moments` is laid out alike. `count` values per mean in each batch.   rows (batches,
+  /// variances; `moments` has the same layout. `count` values per mean in each batch.   rows (batches,
   /// moments.size())
   virtual void combine_moments(DeviceSpan<const float> rows, std::int64_t count,
                                DeviceSpan<float> moments) = 0;

@@ -26,7 +26,8 @@ void check_backward_sums(const BatchNormSpec& spec, const Tensor& x, const Tenso
 void check_backward_data(const BatchNormSpec& spec, const Tensor& x, const ScaleShift& w,
                          const GivenStatistics& s, const GivenStatistics& sums, double count,
                          const Tensor& dy, const Tensor& dx);
-/// Memory for a view of that shape, whose values take `floats` floats: so many, aligned to 64 bytes.
+/// The memory for a view of that shape has the `floats` floats that its values take, and is aligned to 64
+/// bytes.
 void check_view(const Shape& shape, std::size_t floats, DeviceSpan<const float> memory);
 /// Tensors of the spec's shape.
 void check_elementwise(const ElementwiseSpec& spec, std::initializer_list<const Tensor*> tensors);

@@ -76,7 +76,8 @@ class WorkerExchange {
  public:
   virtual ~WorkerExchange() = default;
   virtual int workers() const = 0;
-  /// Makes room for arrays of `count` values. To be called before all_gather() of so many, not in a step.
+  /// Makes room for arrays of `count` values. To be called before all_gather() of `count` values, not in a
+  /// step.
   virtual void reserve(std::size_t count) = 0;
   /// Collective. Every worker's `mine` in worker order (workers(), mine.size()), for work that is queued on
   /// the device before the next call.

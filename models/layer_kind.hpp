@@ -100,7 +100,7 @@ struct LayerKind {
   /// Reads the arguments after the word. Null: the layer takes none
   void (*read)(ArgumentReader& reader, LayerArguments& layer) = nullptr;
   /// Sets the shape after the layer, and layer.parameters. Null: the shape stays, there are no parameters.
-  /// @throws UserError why the layer cannot stand here
+  /// @throws UserError that says why the layer cannot be at this place
   void (*plan)(LayerSite& site, PlannedLayer& layer) = nullptr;
   /// Null result: nothing is computed.
   std::unique_ptr<Layer> (*make)(LayerBuilder& builder, const PlannedLayer& layer) = nullptr;

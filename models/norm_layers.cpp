@@ -16,7 +16,7 @@ std::size_t rounded(std::int64_t channels) {
   return static_cast<std::size_t>((channels + unit - 1) / unit * unit);
 }
 
-/// Rows are images of one pixel, which lies alike in every layout.
+/// Rows are images of one pixel, which is the same in every layout.
 Shape image_of(const Shape& shape) {
   return shape.rank() == 4 ? shape : Shape{shape[0], shape[1], 1, 1};
 }

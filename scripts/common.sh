@@ -38,7 +38,7 @@ find_ccache() {
   export CCACHE_SLOPPINESS=pch_defines,time_macros # what ccache wants for precompiled headers
 }
 
-# Open MPI 4 and 5 (PRTE_): more ranks than cores, not bound to them, and giving the core away while they wait; without
+# Open MPI 4 and 5 (PRTE_): more ranks than cores, not bound to them, and yielding the core while they wait; without
 # the last one a collective takes 8 ms as soon as ranks share a core. Root must say twice that it means it.
 open_mpi_settings() {
   export OMPI_MCA_mpi_yield_when_idle=1

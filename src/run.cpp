@@ -36,7 +36,7 @@ int say_error(const std::string& text, int exit_code) {
 }
 
 /// Refuses a command for one process of which a launcher started several: they would all write one file, and
-/// a process that runs another command next to them would wait for them in MPI for ever.
+/// a process that runs another command next to them would wait for them in MPI forever.
 void check_alone(const flotilla::Subcommand& command, const flotilla::LaunchedProcess& process) {
   if (!command.runs_alone || command.once_a_host) return;
   // Only process 0 reports: when it has ended, the launcher ends the others.
@@ -155,7 +155,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
       // 5. The command: deck, device, model, data, strategy, training.
       return line->command->run_on_ranks(line->arguments, world, failure);
     } catch (const flotilla::AgreedFailure& error) {
-      // Every rank throws this alike, before training: the only orderly early exit.
+      // Every rank throws the same error before training: the only orderly early exit.
       if (world.is_root()) say_error(error.what(), error.exit_code);
       world.barrier();
       return error.exit_code;

@@ -61,7 +61,8 @@ ImageSums CpuBatchNorm<T>::image_sums() const {
   return {sums, sums + layout_.images * layout_.channels};
 }
 
-/// Calls body(blocks) for groups of blocks of which so many tensors fit into a share of the last cache.
+/// Calls body(blocks) for groups of blocks so small that `tensors` tensors of a group fit into a share of the
+/// last-level cache.
 template <class T>
 template <class Body>
 void CpuBatchNorm<T>::for_each_group(int tensors, const Body& body) const {

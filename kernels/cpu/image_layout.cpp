@@ -75,7 +75,7 @@ ImageLayout ImageLayouts::of(const Shape& shape) const {
   require(shape.rank() == 4, "an image tensor has four axes, got ", shape.text());
   constexpr std::int64_t most_plain_channels = 4;
   const std::int64_t channels = shape[1];
-  // One pixel lies alike in every layout: a plain (N,C) as well.
+  // A single pixel is the same in every layout, in a plain (N,C) too.
   const bool one_pixel = shape[2] * shape[3] == 1;
   if (is_half(precision_)) {
     if (channels <= most_plain_channels || one_pixel) return {shape, Tag::nchw, 1};

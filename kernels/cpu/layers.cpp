@@ -64,8 +64,8 @@ class CpuLayers : public Layers {
   }
 
  private:
-  /// For the products of a linear layer, one of which takes so many operations: of some microseconds they are
-  /// not faster with two threads.
+  /// For the products of a linear layer, each of `flops` operations: products of a few microseconds are not
+  /// faster with two threads.
   std::shared_ptr<PrimitiveScope> scope_for(std::int64_t flops) {
     constexpr std::int64_t least_shared = 10'000'000;
     if (flops >= least_shared) return images_.parts().scope;

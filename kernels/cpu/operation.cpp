@@ -33,7 +33,7 @@ dnnl::memory nowhere(const dnnl::memory::desc& layout, const dnnl::engine& engin
 }
 
 void point(const dnnl::memory& memory, const void* address) {
-  // The library takes inputs and outputs alike as void*.
+  // The library takes both inputs and outputs as void*.
   check(dnnl_memory_set_data_handle(memory.get(), const_cast<void*>(address)), "dnnl_memory_set_data_handle");
 }
 

@@ -40,7 +40,7 @@ CpuPool2d::CpuPool2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& 
 
 void CpuPool2d::make_operations() {
   constexpr auto type = dnnl::memory::data_type::f32;
-  // A single pixel lies alike in every layout, so y may be described as the primitive likes it.
+  // A single pixel is the same in every layout, so y may be described as the primitive prefers.
   const descriptors::Pooling pooling{algorithm_of(spec_.kind),
                                      described(spec_.input, source_.tag, type),
                                      described(output_shape(), source_.tag, type),

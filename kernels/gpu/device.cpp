@@ -52,7 +52,7 @@ class CudaDeviceMemory : public DeviceMemory {
   CudaScope& scope_;
 };
 
-/// The GPU's stream. Of one thread, but for the lanes.
+/// The GPU's stream. Used by one thread, except for the copy lanes.
 class CudaQueue : public DeviceQueue {
  public:
   CudaQueue(std::shared_ptr<CudaScope> scope, int ordinal) : scope_(std::move(scope)), ordinal_(ordinal) {}

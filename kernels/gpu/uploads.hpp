@@ -9,8 +9,8 @@
 
 namespace flotilla {
 
-/// Asynchronous copies from the host: the caller's memory is free again when a call returns, but for batches
-/// in page-locked memory. For the computing thread only.
+/// Asynchronous copies from the host: the caller's memory may be reused when a call returns, except for
+/// batches in page-locked memory. For the computing thread only.
 class CudaUploads {
  public:
   explicit CudaUploads(CudaMemory memory);

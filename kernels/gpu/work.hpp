@@ -71,7 +71,7 @@ class WorkQueue {
       const = 0;  ///< Work is being recorded to be repeated later: it must not allocate memory.
 
  private:
-  /// Room for so many words of numbers: on the host, and where they will be on the device.
+  /// Room for `words` words of numbers: on the host, and their addresses on the device.
   virtual std::pair<std::uint64_t*, const std::uint64_t*> room_for(std::size_t words) = 0;
 };
 

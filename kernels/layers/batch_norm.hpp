@@ -62,8 +62,8 @@ class BatchNorm {
                        const RunningStatistics& running, Tensor& y) = 0;
   /// Whether there is a forward_both().
   virtual bool normalises_residual() const { return false; }
-  /// forward() with add_relu, where the residual is what forward() of another norm without AfterNorm, of this
-  /// shape and epsilon, makes of its input: the bits are the same, but that is not written.
+  /// As forward() with add_relu, where the residual is the result of forward() of another norm without
+  /// AfterNorm, with this shape and epsilon: the bits are the same, but the residual is not written.
   virtual void forward_both(const NormInput& norm, const NormInput& of_residual, Tensor& y);
   /// Mean and biased variance of x over N, H, W; the same bits for any number of threads.
   virtual void statistics(const Tensor& x, Statistics batch) = 0;

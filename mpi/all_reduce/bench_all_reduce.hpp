@@ -23,7 +23,7 @@ struct AllReduceBenchOptions {
   bool in_place_only = false;
   std::size_t rounds = 0;   ///< Measured calls; 0: 7 to 101, fewer where they take longer.
   int ranks_per_group = 0;  ///< Ranks per group of "hierarchical"; 0: a group per host
-  int communicators = 1;    ///< More than 1: also rows with so many concurrent all-reduces
+  int communicators = 1;    ///< More than 1: also rows with this many concurrent all-reduces
 };
 
 /// One algorithm at one size. Definitions as in nccl-tests.

@@ -86,7 +86,7 @@ std::vector<Waiting> find_waiting(const Members& members) {
   return all;
 }
 
-/// Leaves those that wait for ever: for one that does.
+/// Keeps the ranks that wait forever, because they wait for a rank that waits forever.
 void drop_those_that_go_on(std::vector<Waiting>& all) {
   for (bool changed = true; changed;) {
     changed = false;

@@ -45,8 +45,8 @@ struct WaitingRank {
 };
 
 /// A cycle of ranks: each is in a call that the next one has not begun, because the thread of the next one
-/// that calls on that communicator is itself in the call named next. Empty: none. That all of them were there
-/// at one moment, and so for ever, is certain only where two rounds of answers show the same ones.
+/// that calls on that communicator is itself in the call named next. Empty: none. Only if two rounds of
+/// answers show the same cycle is it certain that all of them were there at one moment, and so forever.
 std::vector<WaitingRank> find_deadlock(const RankHistories& ranks);
 
 /// "deadlock of collective calls: rank 0 in …; rank 1 in …"

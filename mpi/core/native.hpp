@@ -26,8 +26,8 @@ inline bool completed(MPI_Request& request) {
   return done != 0;
 }
 
-/// Gives up requests whose memory is about to be freed: receives that nothing has been sent for write there
-/// no more. Waits for nothing.
+/// Gives up requests whose memory is about to be freed: receives without a matching message no longer write
+/// there. Does not wait.
 inline void abandon(std::span<MPI_Request> requests) {
   for (MPI_Request& request : requests) {
     if (request == MPI_REQUEST_NULL) continue;

@@ -27,7 +27,7 @@ enum class RequestKind : std::int32_t {
   pull,
   push_pull,
   rows,     ///< No values, only payloads
-  command,  ///< No values, only payloads that are no part of training, such as saving
+  command,  ///< No values, only payloads outside training, such as saving
   pause,    ///< No values: the worker will not push for a while, and no other is to wait for it
   farewell
 };

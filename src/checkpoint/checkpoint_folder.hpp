@@ -40,7 +40,7 @@ class CheckpointFolder {
   /// UserError
   void mark_best(const std::vector<std::int64_t>& steps) const;
   /// To be called when the checkpoint of `step` is on the disk under its name and was verified with all its
-  /// parts. Removes the good checkpoints before it, but for the newest `keep` − 1. Damaged ones are neither
+  /// parts. Removes the good checkpoints before it except for the newest `keep` − 1. Damaged ones are neither
   /// counted nor removed: they may be the only copy of something. The same holds for later ones, of a run
   /// that was resumed from an older checkpoint.
   /// @param moved called at every progress of the disk. @throws UserError if one cannot be removed.
@@ -96,7 +96,7 @@ std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
                                             int workers = -1);
 
-/// The path of a file as given; of a folder its newest good checkpoint for so many workers (see
+/// The path of a file as given; for a folder, its newest good checkpoint for this number of workers (see
 /// find_newest_good).
 /// @throws UserError if there is none.
 std::string checkpoint_at(const std::string& file_or_folder,

@@ -160,7 +160,7 @@ bool keeps_order(hid_t group) {
   return (order & H5P_CRT_ORDER_INDEXED) != 0;
 }
 
-/// @tparam Info what H5Literate hands on: HDF5 1.10 and 1.14 name it differently.
+/// @tparam Info the type that H5Literate passes: HDF5 1.10 and 1.14 name it differently.
 template <class Info>
 herr_t add_name(hid_t, const char* name, const Info*, void* names) {
   return static_cast<NameList*>(names)->add(name);
@@ -211,7 +211,7 @@ std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, cons
   return static_cast<std::int64_t>(position);
 }
 
-/// Deflate makes nothing smaller than one part in so many.
+/// The highest compression ratio of deflate.
 constexpr std::int64_t most_compressed = 1032;
 
 /// @throws UserError if HDF5 could make more of the dataset's bytes than one deflate does, or would need more

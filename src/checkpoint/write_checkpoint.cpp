@@ -38,7 +38,7 @@ struct Piece {
   std::vector<std::byte> bytes;
 };
 
-/// An HDF5 file but for the values of its datasets.
+/// An HDF5 file without the values of its datasets.
 struct FilePlan {
   std::vector<Piece> structure;         ///< Headers, groups, attributes
   std::vector<std::int64_t> positions;  ///< Position of each tensor's values, contiguous and

@@ -16,7 +16,7 @@ struct BenchAllReduceArguments {
   bool in_place = false;                ///< Only the in-place rows
   DeviceKind device = DeviceKind::cpu;  ///< Device whose memory is summed
   int ranks_per_group = 0;              ///< Ranks per group of hierarchical algorithms; 0: a group per host
-  int communicators = 1;                ///< More than 1: also rows with so many communicators communicators
+  int communicators = 1;                ///< More than 1: also rows with this many communicators
   std::string json;                     ///< Also as a JSON array of the rows into this file; empty: no
 };
 

@@ -13,7 +13,7 @@ namespace flotilla {
 /// memory, prints the resolved deck, the memory per rank and the steps per epoch, and where the run would
 /// begin. Refuses what train would refuse because of the files in run.output. Writes no file.
 /// @param world the workers; `servers`: null without parameter servers
-/// @param reads_data also reads each sample once, and tells all that cannot be read
+/// @param reads_data also reads each sample once, and reports all that cannot be read
 int check(const LoadedDeck& deck, const mpi::Communicator& world, ServerLink* servers,
           FailureHandler& failure, mpi::Watchdog& watchdog, bool reads_data);
 

@@ -19,8 +19,8 @@
 namespace flotilla {
 namespace {
 
-/// @throws UserError for a path that is not UTF-8. What is wrong with an override is told with its key, when
-/// the deck is read.
+/// @throws UserError for a path that is not UTF-8. Other mistakes in an override are reported with its key
+/// when the deck is read.
 void check_is_text(const std::string& argument) {
   const bool is_option = argument.starts_with('-');
   if (config::is_utf8(argument) || (is_override(argument) && !is_option)) return;

@@ -44,7 +44,7 @@ struct Prepared {
   std::vector<Progressed> progress;   ///< By training
   std::vector<std::string> failures;  ///< By training: why it could not be trained; empty: it could
   std::vector<mpi::Place> places;     ///< Places of all ranks
-  bool advanced = false;              ///< Whether a training has come to its end in this process
+  bool advanced = false;              ///< Whether a training has ended in this process
 
   std::string name_of(std::size_t training) const {
     return cat(plan.runs[trainings[training].run].name, ", seed ", trainings[training].seed);

@@ -47,7 +47,7 @@ class ClassTable {
   std::int64_t samples(std::size_t label) const { return samples_[label]; }
   std::int64_t predicted(std::size_t label) const { return predicted_[label]; }
   std::int64_t correct(std::size_t label) const { return correct_[label]; }
-  /// Samples of class `label` that were taken for `taken`.
+  /// Samples of class `label` that were classified as `taken`.
   std::int64_t count(std::size_t label, std::size_t taken) const { return matrix_[label * classes_ + taken]; }
 
  private:

@@ -73,7 +73,7 @@ char delimiter_in(std::string_view text) {
   return best;
 }
 
-/// Names are no numbers, and each is another one.
+/// Names are not numbers, and they are unique.
 bool is_header(const std::vector<CsvField>& fields) {
   std::set<std::string_view> names;
   double ignored = 0.0;

@@ -49,7 +49,7 @@ std::string class_text(const PredictionLayout& layout, std::size_t label) {
   return layout.classes.empty() ? std::to_string(label) : layout.classes[label];
 }
 
-/// Columns that are told as they come: no ranking.
+/// Whether the outputs are written as columns in their order, not as a ranking.
 bool has_columns(const PredictionLayout& layout) {
   return layout.all || layout.told != Told::classes;
 }
@@ -177,8 +177,8 @@ DataSourceConfig source_of(const DataConfig& data, const std::vector<std::string
   return source;
 }
 
-/// Samples of a batch: they do not depend on the number of ranks, so that the predictions do not; no more
-/// than there are.
+/// Samples of a batch: the number does not depend on the number of ranks, so that the predictions do not
+/// either; at most all samples.
 std::int64_t batch_of(const Config& config, std::int64_t samples) {
   std::int64_t batch = config.validation.batch_size;
   if (batch == 0) batch = config.train.batch_size;

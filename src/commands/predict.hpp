@@ -18,7 +18,7 @@ struct PredictArguments {
   bool best = false;   ///< The best checkpoint of the folder
   std::string output;  ///< File for the predictions; empty: stdout
   PredictionFormat format = PredictionFormat::csv;
-  std::int64_t top = 0;  ///< Classes told of each sample; 0: one, of click data all
+  std::int64_t top = 0;  ///< Classes written per sample; 0: one, for click data all
   bool all = false;      ///< All classes
 };
 
@@ -32,7 +32,7 @@ struct PredictionLayout {
   Told told = Told::classes;
   std::vector<std::string> classes{};  ///< Their names; empty: their numbers
   std::int64_t outputs = 0;  ///< Number of classes, labels or numbers; the latter have a column each
-  std::int64_t top = 1;      ///< Classes told of each sample, the most probable ones
+  std::int64_t top = 1;      ///< Classes written per sample, the most probable ones
   bool all = false;          ///< All classes instead; in CSV a column for each, in their order
   bool names = false;        ///< Samples have names, not only numbers
 };

@@ -178,7 +178,7 @@ Trained train_worker(const Training& training, const StartUp& machines, JobRoles
   const std::optional<LoadedCheckpoint> found = find_beginning(config, workers, watchdog, warnings);
   const LoadedCheckpoint* const resumed = found ? &*found : nullptr;
   if (servers != nullptr) servers->set_folder(config.run.output);
-  // 2. Data come to the hosts where the deck asks for that.
+  // 2. Copy the data to the hosts if the deck asks for that.
   const std::optional<Staged> staged = stage(config, workers, servers, watchdog);
   // 3. The four parts of the run.
   watchdog.beat("comparing clocks and finding hosts", -1);

@@ -23,9 +23,9 @@ namespace flotilla {
 /// An artificially slow worker, to measure what one costs: run.emulate_straggler.
 struct EmulatedStragglerConfig {
   std::int64_t rank = -1;    ///< −1: none
-  double slow_factor = 0.0;  ///< Its computation takes so many times as long; 0: see pause_s
+  double slow_factor = 0.0;  ///< Factor by which its computation takes longer; 0: see pause_s
   double pause_s = 0.0;      ///< Pause in a step; 0: see slow_factor
-  std::int64_t every = 1;    ///< Slow in one of so many steps
+  std::int64_t every = 1;    ///< Slow in one of `every` steps
   bool take_turns = false;   ///< Each pause hits the next worker, beginning with `rank`
 };
 

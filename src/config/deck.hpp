@@ -58,8 +58,8 @@ struct ResumeDifference {
   std::string change() const;  ///< "model.widths [128, 128] → [64]"
 };
 
-/// The differences between two resolved decks, key by key, but for those of the start itself (of_start) and
-/// keys that only one of them knows, which follow from the kind that differs.
+/// The differences between two resolved decks, key by key, except for those of the start itself (of_start)
+/// and keys that only one of them knows, which follow from the kind that differs.
 std::vector<ResumeDifference> differences_at_resume(const std::string& saved_deck,
                                                     const std::string& current_deck);
 
@@ -80,10 +80,9 @@ std::string resolved_text(const Config& config);
 /// inputs/reference.toml: every key with its default, type, rule and help, made from the key table.
 std::string reference_deck();
 
-/// The part of reference_deck() about the keys whose paths begin so ("strategy", "train.ep") or that are
-/// called so
-/// ("learning_rate"). Empty: a line for each key, with its default.
-/// @throws UserError for another text, with what is alike
+/// The part of reference_deck() about the keys whose paths begin with `what` ("strategy", "train.ep") or
+/// whose name it is ("learning_rate"). Empty: a line for each key, with its default.
+/// @throws UserError for another text, with similar keys
 std::string explained_keys(const std::string& what);
 
 }  // namespace flotilla

@@ -43,7 +43,7 @@ std::string broken_by(const Rule& rule, double value) {
   if (!std::isfinite(value)) return "must be finite";
   if (value < rule.low || (value == rule.low && !rule.low_itself)) return "must be " + low_text(rule);
   if (value > rule.high || (value == rule.high && !rule.high_itself)) return "must be " + high_text(rule);
-  // Networks and optimizers compute in float32; of times and sizes such values are no less a mistake.
+  // Networks and optimizers compute in float32; for times and sizes such values are a mistake as well.
   auto rounded = static_cast<double>(static_cast<float>(value));
   if (std::abs(rounded) < std::numeric_limits<float>::min()) rounded = 0.0;  // devices take denormals as zero
   constexpr const char* in_float = " also as float32";

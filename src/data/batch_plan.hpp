@@ -22,7 +22,7 @@ class ReadAhead {
   ReadAhead(const Sampler& sampler, std::int64_t worker, const HostReader& reader)
       : sampler_(sampler), worker_(worker), reader_(reader) {}
   /// To be called before the first samples of the step at `position` are read. @param first of the training,
-  /// or after a resume: what this step needs itself was not told before
+  /// or after a resume: the reader does not know yet what this step needs
   void before_step(const Dataset& data, Position position, bool first) const;
 
  private:

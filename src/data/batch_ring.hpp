@@ -36,7 +36,7 @@ struct alignas(64) BatchSlot {
   std::vector<float> target_values;
   std::vector<BagBuffer> bags;  ///< Bags of each part; after the last part those of the batch in the first
   Batch batch;
-  std::mutex mutex;            ///< For the next members, and what the batch tells of bad samples
+  std::mutex mutex;            ///< For the next members, and the batch's bad samples
   std::exception_ptr failure;  ///< Why the batch failed, at its lowest row; null: it did not
   std::int64_t failed_row = 0;
 

@@ -296,7 +296,7 @@ FileKind kind_of_path(const std::string& path) {
     try {
       found = kind_of_bytes(std::span(begin).first(GzipReader(file).read(begin)));
       found.gzipped = true;
-    } catch (const UserError&) {  // damaged or cut short: those who read gzip files say where
+    } catch (const UserError&) {  // damaged or truncated: the reader of gzip files says where
       found.format = FileFormat::unknown;
     }
   } else if ((found.format == FileFormat::unknown || found.format == FileFormat::binary) &&

@@ -24,8 +24,8 @@ File inflated_samples(const File& compressed);
 /// Warns on stderr, as gzip does, that this many bytes after a file's data are ignored, if there are any.
 void warn_of_trailing_bytes(const std::string& path, std::int64_t bytes);
 
-/// Opens the files of samples and lists of images that the deck names, to say of all that cannot be read,
-/// with their keys, before the first one is used. Folders and patterns are left to those who list them.
+/// Opens the files of samples and lists of images that the deck names, to report all that cannot be read,
+/// with their keys, before the first one is used. Folders and patterns are left to the code that lists them.
 /// @throws UserError if one is missing or unreadable
 void check_data_files(const Config& config, bool validation_only);
 

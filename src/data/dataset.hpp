@@ -40,7 +40,7 @@ struct DatasetFacts {
   std::vector<std::string> warnings{};     ///< About the samples, for the user
   std::vector<std::string> class_words{};  ///< Texts of the labels 0, 1 …; empty: labels are numbers
   std::int64_t classes = 0;  ///< Classes that the labels are of: one more than the largest; 0: not known
-  /// The label of a sample without reading it; empty: read() tells it
+  /// The label of a sample without reading it; empty: read() returns it
   std::function<std::int32_t(std::int64_t i)> label_of{};
 };
 

@@ -30,7 +30,7 @@ std::string target_form(const DataConfig& data);
 std::string compare_inputs(const std::string& trained, const std::string& now, const std::string& data);
 
 /// @param trained, now target_form() of the model and of the deck
-/// @throws UserError where they differ: predictions would be told in other units
+/// @throws UserError where they differ: predictions would be in other units
 void compare_targets(const std::string& trained, const std::string& now);
 
 }  // namespace flotilla

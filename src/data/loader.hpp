@@ -73,7 +73,7 @@ struct HostReader {
 struct LoaderOptions {
   std::int64_t threads = 1;
   std::int64_t prefetch = 4;
-  std::int64_t kept = 1;                         ///< The last so many batches stay valid
+  std::int64_t kept = 1;                         ///< Number of the last batches that stay valid
   std::function<trace::Sink*(int thread)> sink;  ///< May be empty
   bool replace_bad = false;                      ///< Training: replaces a sample that throws BadSample
   bool keep_bad = false;                         ///< Outside training: records it in Batch::bad

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// The mistakes of many files, told together: the first ten, and how many there are.
+/// The mistakes in many files, reported together: the first ten, and how many there are.
 class MistakeList {
  public:
   /// Adds one. @param text a sentence with file and position; kept for the first ten only

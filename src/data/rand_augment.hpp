@@ -33,7 +33,7 @@ struct ByteImage {
   std::int64_t channels = 3;
 };
 
-/// Changes an image in place, to the bits of what torchvision makes of a PIL image, with the nearest pixel
+/// Changes an image in place, with the same bits as torchvision gives for a PIL image, with the nearest pixel
 /// for rotations and 0 for what moves in.
 /// @param magnitude shear: pixels sideways for each pixel; translate: pixels, positive to the right and down;
 /// rotate: degrees counterclockwise; brightness, color, contrast, sharpness: the factor minus 1; posterize:

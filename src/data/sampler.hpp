@@ -133,7 +133,7 @@ class Sampler {
   /// @throws UserError as check_sharding does.
   Sampler(std::uint64_t seed, const Sharding& sharding);
   const Sharding& sharding() const { return sharding_; }
-  /// The order of an epoch; with shares, that of a share of so many samples.
+  /// The order of an epoch; with shares, that of a share of `samples` samples.
   EpochOrder order(std::int64_t epoch, std::int64_t samples) const;
   /// The position after `steps` steps. `position` may stem from another sharding of the same samples; where
   /// its epoch has no step left (drop_last), counting starts at the next epoch.

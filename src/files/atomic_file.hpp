@@ -28,7 +28,7 @@ class AtomicFile {
   /// complete(), give_name(), sync_folder().
   void commit();
 
-  // The parts of commit(), for those who have something to do between them.
+  // The parts of commit(), for callers that do something between them.
   void complete();   ///< All that was written is on the disk.
   void give_name();  ///< Replaces what has that name; that may not outlive a crash of the machine.
   bool has_name() const { return temporary_.empty(); }

@@ -201,7 +201,7 @@ std::string File::text() const {
 }
 
 void File::read_ahead(std::int64_t begin, std::int64_t bytes) const {
-  // Linux takes no more of one call than the read-ahead of the disk, which is seldom less.
+  // Linux limits one call to the read-ahead of the disk, which is seldom less than this.
   constexpr std::int64_t piece = 131072;
   for (const std::int64_t end = begin + bytes; begin < end; begin += piece)
     ::posix_fadvise(descriptor_, begin, std::min(piece, end - begin), POSIX_FADV_WILLNEED);

@@ -93,8 +93,8 @@ class File {
   void write(std::int64_t begin, std::span<const std::byte> from);
   void append(std::span<const std::byte> from);  ///< Behind what was appended before.
   /// Temporary files only. Keeps room for `bytes` on the disk, where its file system can do that; appended
-  /// bytes take it up. Several processes that do so get no more than there is. @throws UserError if there is
-  /// too little.
+  /// bytes take it up. Several processes that reserve space get no more than there is. @throws UserError if
+  /// there is too little.
   void reserve(std::int64_t bytes);
   /// Returns when these bytes are on their way to the disk and have left memory; not all file systems do
   /// that.

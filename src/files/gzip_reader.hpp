@@ -30,7 +30,7 @@ class GzipReader {
   std::size_t read(std::span<std::byte> to);
   /// At the end: bytes after the gzip data that are neither zeros nor gzip data, which gzip warns of.
   std::int64_t trailing_bytes() const { return trailing_; }
-  /// Whether so many bytes can be in the file at all: gzip makes data smaller by a factor of 1032 at most.
+  /// Whether the file can hold `bytes` bytes at all: gzip makes data smaller by a factor of 1032 at most.
   bool can_hold(std::int64_t bytes) const;
 
  private:

@@ -35,8 +35,8 @@ void add_figure(std::string& line, const Metric& metric, double value) {
   }
 }
 
-/// Calls `use` with the figures but the loss; of a model of clicks only with those of clicks, which tell more
-/// than its accuracies.
+/// Calls `use` with the figures except the loss; for a model of clicks only with those of clicks, which say
+/// more than its accuracies.
 template <class Use>
 void for_each_figure(const ValidationReport& report, const Use& use) {
   const bool clicks = compared_metric(report.figures).of == MetricOf::clicks;
@@ -288,7 +288,7 @@ void Console::bar(const std::string& text) {
 
 void Console::erase_bar() noexcept {
   const std::unique_lock lock(mutex_,
-                              std::try_to_lock);  // what fails in the middle of a line is to be told too
+                              std::try_to_lock);  // a failure in the middle of a line must be reported too
   if (!lock.owns_lock() || bar_.empty()) return;
   bar_.clear();
   write_fully(STDOUT_FILENO, erase_line);

@@ -141,7 +141,7 @@ const Metric* find_metric(std::string_view key) {
 }
 
 const Metric& compared_metric(const Figures& figures) {
-  // Models of clicks have accuracies too: those of what is told last decide.
+  // Models of clicks have accuracies too: the last metric in the table decides.
   const Metric* compared = &compared_metric(MetricOf::classes);
   for (const Metric& metric : all_metrics)
     if (metric.compared && figures.contains(metric.key)) compared = &metric;

@@ -99,7 +99,8 @@ struct EndReport {
 /// The amount of output of a command.
 enum class Verbosity { quiet, normal, verbose };
 
-/// The kind of a line on the console, which decides who sees it and how; a run's log has all lines.
+/// The kind of a line on the console, which decides at which verbosity it is shown and how; a run's log has
+/// all lines.
 enum class Message {
   result,    ///< The result of a run
   progress,  ///< The progress of a run

@@ -104,11 +104,11 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
 
-/// The ranges that one update treats alike: the layout's slices with their weight decay (0 for the kinds of
-/// parameters named in config.no_decay) and the factor of their rate (config.rates). Frozen ones are left
-/// out; `per_tensor` they have decay and rate 0, which with gradients of zero changes nothing. Neighbours
-/// that are treated alike are one range unless `per_tensor`; the padding between them is zero and stays so
-/// under every rule.
+/// The ranges that one update treats in the same way: the layout's slices with their weight decay (0 for the
+/// kinds of parameters named in config.no_decay) and the factor of their rate (config.rates). Frozen ones are
+/// left out; `per_tensor` they have decay and rate 0, which with gradients of zero changes nothing.
+/// Neighbours that are treated in the same way are one range unless `per_tensor`; the padding between them is
+/// zero and stays so under every rule.
 std::vector<FlatRange> update_ranges(const OptimizerConfig& config, const ArenaLayout& layout,
                                      bool per_tensor);
 

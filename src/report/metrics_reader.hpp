@@ -70,7 +70,7 @@ struct DamagedLines {
   std::int64_t first = 0;  ///< Number of the first line, from 1
 };
 
-/// Reads metrics.jsonl from its start, in blocks, several at a time on threads of their own, and hands over
+/// Reads metrics.jsonl from its start, in blocks, several at a time on threads of their own, and passes on
 /// the lines in their order. The last line may be incomplete while a run writes it: then it is not counted as
 /// damaged.
 /// @throws UserError if the file cannot be read

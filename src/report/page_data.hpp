@@ -19,7 +19,7 @@ struct DeckDifference {
   std::vector<std::string> values;  ///< One for each deck; empty where it lacks the key
 };
 
-/// The keys that differ, but for run.output, which is the run's own. @param decks texts of deck.toml
+/// The keys that differ, except run.output, which is specific to each run. @param decks texts of deck.toml
 std::vector<DeckDifference> deck_differences(const std::vector<std::string>& decks);
 
 /// The runs as the JSON that the page's script draws, in one line. No "<" is in it, so that no text of a run

@@ -19,7 +19,7 @@ namespace flotilla::report {
 class RunBuilder {
  public:
   void take(const MetricsLine& line);
-  /// Puts what the lines told into the record.
+  /// Puts what was read from the lines into the record.
   void finish(RunRecord& record);
 
  private:
@@ -79,7 +79,7 @@ RunRecord read_run(const std::string& folder, const std::string& name);
 /// @throws UserError as read_run does, and if a run is given twice
 std::vector<RunRecord> read_runs(const std::vector<std::string>& folders);
 
-/// Names for folders: as many of the last parts of a path as it takes to tell it from the others.
+/// Names for folders: as many of the last parts of a path as distinguish it from the others.
 std::vector<std::string> unique_names(const std::vector<std::string>& folders);
 
 }  // namespace flotilla::report

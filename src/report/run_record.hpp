@@ -77,7 +77,7 @@ inline std::string mean_of(std::string_view series) {
   return "mean " + std::string(series);
 }
 
-/// A run as its folder tells it.
+/// A run as described by its folder.
 struct RunRecord {
   std::string name{};  ///< Unique among the runs of a report
   std::string folder{};

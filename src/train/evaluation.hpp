@@ -41,7 +41,7 @@ struct EvaluationTask {
 
 /// Applies the network to the samples of `shard`, in order and in batches of its size.
 /// @param on_batch called after each batch, with the number of its first sample: network.logits() are its
-/// rows'. Where the samples have no numbers that the network's loss compares, these are taken for 0
+/// rows'. If the samples have no targets for the network's loss, the targets count as 0
 void apply(const EvaluationTask& task, ValidationShard shard,
            const std::function<void(const Batch&, std::int64_t first)>& on_batch);
 

@@ -68,7 +68,7 @@ std::string absolute(const std::string& file) {
   const std::filesystem::path path = std::filesystem::absolute(file, error);
   if (error) throw UserError(cat("cannot find the folder of '", file, "': ", error.message()));
   std::string text = path.lexically_normal().string();
-  if (!config::is_utf8(text))  // ranks tell one another of it as JSON
+  if (!config::is_utf8(text))  // ranks send it to each other as JSON
     throw UserError(
         cat("the checkpoint is ", config::quoted(text), ", which is not UTF-8: rename that folder"));
   return text;
@@ -169,7 +169,7 @@ std::string checkpoint_of_step(const std::string& output, std::int64_t step) {
                       there.empty() ? "" : cat("; it has those of steps ", there)));
 }
 
-/// The file that run.resume names, for so many workers.
+/// The file that run.resume names, for this number of workers.
 std::string named_checkpoint(const RunConfig& run, int workers, std::vector<std::string>& warnings) {
   if (const auto step = config::step_to_resume(run.resume)) return checkpoint_of_step(run.output, *step);
   return checkpoint_file_at(named_by_resume(run.resume), warnings, workers);

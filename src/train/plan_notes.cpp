@@ -14,7 +14,7 @@ namespace flotilla {
 
 namespace {
 
-/// Rates that differ by less, as a share, are equal but for rounding.
+/// Rates with a smaller relative difference are equal up to rounding.
 constexpr double smallest_jump = 1e-6;
 
 /// "training ends after 3 epochs (train.epochs)"

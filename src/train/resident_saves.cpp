@@ -35,7 +35,7 @@ struct Decision {
   std::string line{};
 };
 
-/// @param states of all hosts  @param hosts the host of each  @param used what a state is told that is used
+/// @param states of all hosts  @param hosts the host of each  @param used the words for a state that is used
 Decision choose(const Config& config, const ResidentRecord& record, const std::vector<ResidentState>& states,
                 const std::vector<std::string>& hosts, const char* used) {
   const ResidentState* newest = nullptr;
@@ -82,7 +82,7 @@ nlohmann::json json_of(const std::vector<ResidentState>& states) {
   return all;
 }
 
-/// Why this host's memory has no room for a state of so many bytes; empty: it has.
+/// Why this host's memory has no room for a state of `bytes` bytes; empty: it has room.
 std::string shortage(std::int64_t bytes) {
   const std::int64_t needed = states_at_once * bytes + spare_bytes;
   if (::access(ResidentFolder::memory, W_OK | X_OK) != 0)

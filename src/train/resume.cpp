@@ -67,7 +67,7 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
 }
 
 /// The inputs and targets must be scaled as before, unless run.resume_with names the keys that say how.
-/// @returns what is to be told of their types
+/// @returns notes about their types
 /// @throws UserError if they are scaled otherwise
 std::vector<std::string> compare_scaling(const LoadedCheckpoint& checkpoint, const RunParts& run,
                                          const std::vector<ResumeDifference>& differences) {

@@ -34,9 +34,9 @@ struct Continuation {
 /// @throws UserError if it belongs to another model or other data, or is damaged
 Continuation restore_run(const LoadedCheckpoint& checkpoint, RunParts& run);
 
-/// Collective. Brings all workers to one model, worker 0's or each its own of the checkpoint. Where workers
-/// that this deck keeps alike have others of their own, all begin with the checkpoint's one model, and a note
-/// is added.
+/// Collective. Brings all workers to one model, worker 0's or each its own of the checkpoint. If the
+/// checkpoint has different models for workers that this deck keeps equal, all begin with its common model,
+/// and a note is added.
 void begin(RunParts& run, const LoadedCheckpoint* resumed, Continuation& continuation);
 
 }  // namespace flotilla

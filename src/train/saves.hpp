@@ -75,8 +75,8 @@ class Saves {
   /// Whether this worker reports failures of the writer: those of the consensus are reported by one worker.
   static bool reports_failure(const Target& target);
   void add_stall(std::int64_t stall_ns);
-  /// Waits, and tells the watchdog as long as the disk makes progress. @param wait Waits for some seconds and
-  /// returns whether it is done
+  /// Waits, and reports progress of the disk to the watchdog. @param wait Waits for some seconds and returns
+  /// whether it is done
   void wait_for_disk(const Target& target, const std::function<bool(double seconds)>& wait);
 
   RunParts& run_;

@@ -27,7 +27,7 @@ std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation)
     try {
       for (std::string& shard : find_shards(data, *source))
         if (!is_there(index_path(shard))) shards.push_back(std::move(shard));
-    } catch (const UserError&) {  // opening the data tells it
+    } catch (const UserError&) {  // opening the data reports it
     }
   }
   return shards;

@@ -11,7 +11,7 @@
 namespace flotilla {
 
 /// Collective over `world`. Reads the headers of the shards that have no index, each on one rank; of other
-/// kinds of data nothing. A shard that cannot be read is left out: opening the data tells why.
+/// kinds of data nothing. A shard that cannot be read is left out: opening the data reports why.
 /// @param validation data.validation only; false: data.train too
 /// @returns DatasetUse::shard_indexes, equal on all ranks
 std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,

@@ -126,7 +126,7 @@ const Batch& TrainingStep::take_batch(Loader& loader) {
   return batch;
 }
 
-/// The batch that comes so many batches after that of this step.
+/// The batch that is `batches` batches after this step's.
 const Batch& TrainingStep::look_ahead(Loader& loader, std::size_t batches) {
   while (ahead_.size() < batches) ahead_.push_back(&load_batch(loader));
   return *ahead_[batches - 1];

@@ -10,7 +10,7 @@
 
 namespace flotilla::test {
 
-/// What the reference device makes of images of bytes, in the order (N,C,H,W).
+/// The reference device's values of images of bytes, in the order (N,C,H,W).
 inline std::vector<float> scaled(const ByteImages& images) {
   const auto device = make_device({.kind = "reference"});
   Tensor to(images.shape, DeviceSpan<float>{});

@@ -12,7 +12,7 @@ using Bytes = std::vector<std::uint8_t>;
 /// Header numbers, each four bytes, big-endian.
 Bytes header(const std::vector<std::uint32_t>& numbers);
 Bytes join(Bytes left, const Bytes& right);
-/// What zlib's deflate makes of `plain`. @param window_bits of deflateInit2: -15 without a head, 31 as gzip
+/// `plain` compressed by zlib's deflate. @param window_bits of deflateInit2: -15 without a head, 31 as gzip
 Bytes deflated(const Bytes& plain, int level, int window_bits);
 Bytes gzip(const Bytes& plain);
 void save(const std::string& path, const Bytes& bytes);

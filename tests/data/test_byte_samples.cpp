@@ -14,7 +14,7 @@
 #include "tests/data/read_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-// Samples that travel as bytes, and are scaled by who gets them: the bits of those that travel as floats.
+// Samples that are sent as bytes and scaled by the receiver have the bits of those that are sent as floats.
 
 namespace flotilla {
 namespace {
@@ -88,7 +88,7 @@ class ByteBatches : public ::testing::Test {
   std::unique_ptr<Dataset> data;
 };
 
-/// What the network sees of a batch, but for padding.
+/// What the network sees of a batch, without padding.
 std::vector<float> seen(const Batch& batch) {
   const std::vector<float> values = batch.bytes.pixels.empty()
                                         ? std::vector<float>(batch.images.begin(), batch.images.end())

@@ -422,7 +422,7 @@ TEST(EpochOrder, RefusesABufferThatCutsBlocks) {
                InternalError);
 }
 
-/// Notes what it is told.
+/// A data set that records what it is told.
 class ToldDataset final : public Dataset {
  public:
   explicit ToldDataset(std::int64_t size) { set_facts({.size = size, .shape = {1}, .description = "told"}); }

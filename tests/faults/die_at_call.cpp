@@ -17,8 +17,8 @@
 // FLOTILLA_TEST_DIE_AT="0 rename 2" is rank 0, just before its second rename; a write is done by half. The
 // calls on files that hosts keep in memory are "memory-write", "memory-rename" and so on. With
 // FLOTILLA_TEST_SLOW_WRITES="200" it is not killed, but each of its writes there takes so many milliseconds.
-// FLOTILLA_TEST_SLOW_READS="1 500": so long takes rank 1 for each read of 4 KiB or more of a file in a folder
-// named "slow".
+// FLOTILLA_TEST_SLOW_READS="1 500": rank 1 takes this long for each read of 4 KiB or more of a file in a
+// folder named "slow".
 
 namespace {
 

@@ -25,7 +25,7 @@ struct FailingCall {
   std::string plan() const;
 };
 
-/// The line of Flotilla that tells of such a failure, rather an error's than a warning's; empty: none.
+/// The line of Flotilla that reports such a failure, of an error rather than a warning; empty: none.
 std::string line_about(const FailingCall& call, const std::string& errors);
 
 /// The step from which a run says that it goes on; −1: it says nothing. @param output its stdout

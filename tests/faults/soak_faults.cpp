@@ -61,8 +61,7 @@ std::uint64_t seed_of_case(std::uint64_t seed, int number) {
   return ((z ^ (z >> 31)) & 0xffffffffffffU) | 1U;
 }
 
-/// A process that makes every so many-th case, with mounts of its own, so that what stays in /dev/shm is
-/// seen.
+/// A process that runs every n-th case, with mounts of its own, so that what stays in /dev/shm is seen.
 class Job {
  public:
   Job(const Options& options, int number, std::string shared, std::string list)

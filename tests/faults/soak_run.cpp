@@ -26,7 +26,7 @@ std::uint64_t checksum_of_values(const Snapshot& snapshot) {
   return checksum_of(std::as_bytes(std::span(snapshot.values)));
 }
 
-/// What is loaded into the ranks for a fault, and told them.
+/// The environment of the ranks for a fault: the library to load and its settings.
 Texts environment_of(const Fault& fault, const std::string& fired) {
   switch (fault.harm) {
     case Harm::die_at_call: return {"LD_PRELOAD=" DIE_AT_CALL, "FLOTILLA_TEST_DIE_AT=" + fault.call.plan()};

@@ -98,7 +98,7 @@ TEST_F(HungStart, NamesARankWhoseFileSystemHangs) {
   const Result result = program.wait();
 
   EXPECT_EQ(result.exit_code, 3);
-  // Either of them tells.
+  // Either of them reports it.
   EXPECT_NE(line_with(result.errors, {": nothing has moved for 2 s", ", done here",
                                       " is elsewhere: opening data.validation"}),
             "")

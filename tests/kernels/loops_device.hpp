@@ -17,7 +17,7 @@ std::unique_ptr<DeviceLoops> serial_loops();
 /// A device of nothing but these loops, with NHWC images of this precision. No products.
 std::unique_ptr<Device> loops_device(Precision precision = Precision::float32);
 
-/// Expects that run() comes to the same results, of any type, in many orders of the lanes.
+/// Expects that run() gives the same results, of any type, in many orders of the lanes.
 template <class Run>
 void expect_equal_in_any_order(const Run& run) {
   const auto first = run();

@@ -47,7 +47,7 @@ class EachDevice : public testing::TestWithParam<TestedDevice> {
  protected:
   Precision precision() const { return device->info().precision; }
 
-  /// Expects that run(device) comes to the same results, of any type, on all devices that are alike.
+  /// Expects that run(device) gives the same results, of any type, on all devices that compute alike.
   template <class Run>
   void expect_same_bits(const Run& run) {
     const auto first = run(*device);

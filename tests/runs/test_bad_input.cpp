@@ -16,7 +16,7 @@ using Arguments = std::vector<std::string>;
 
 const std::string deck = source_path("inputs/mnist_mlp.toml");
 
-/// Runs with a mistake and checks the way it is told.
+/// Runs with a mistake and checks how it is reported.
 std::string errors_of(const std::vector<std::string>& arguments, const TemporaryFolder& folder,
                       int ranks = 2) {
   std::vector<std::string> all = {"train", deck, "run.output=" + folder.path("run")};

@@ -41,7 +41,7 @@ struct Outcome {
   std::vector<float> statistics;
 };
 
-/// What `steps` steps come to: the consensus.
+/// The consensus after `steps` steps.
 Outcome run(const std::string& deck, const Texts& more, int steps) {
   TrainingRun training(mpi::Communicator::world(), deck, more);
   for (int i = 0; i < steps; ++i) training.step();

@@ -23,8 +23,8 @@
 // Resumes from every strategy into the same one and between it and all-reduce, with other batches, periods,
 // beginnings, groups, warm-ups, wires and numbers of workers, in process, on five ranks:
 //   mpirun -n 5 build/cpu/tests/train/resume_matrix --all
-// After each step it looks at the workers' models and slots: who must be equal is, who trains alone is not,
-// and models are averaged when the deck says so.
+// After each step it looks at the workers' models and slots: those that must be equal are, those that train
+// alone are not, and models are averaged when the deck says so.
 
 namespace flotilla::test {
 namespace {
@@ -107,7 +107,7 @@ class Matrix {
  private:
   static LoaderOptions loading() { return {.threads = 1, .prefetch = 2, .sink = {}}; }
 
-  /// Collective over all ranks. Calls body on so many workers.
+  /// Collective over all ranks. Calls body on that number of workers.
   template <class Body>
   void train(int workers, const Keys& keys, const Body& body) {
     const int ranks = workers + (keys.contains("roles.servers") ? 1 : 0);

@@ -50,7 +50,7 @@ class FlatTable {
     for (std::size_t index = 0; index < ranges.size();) cut(flat::merged(ranges, index), 0, values);
     return uploaded();
   }
-  /// Cut range by range, into chunks of at most so many values.
+  /// The ranges, each cut into chunks of at most `values` values.
   const FlatTable& of_each(std::span<const FlatRange> ranges, std::int64_t values) {
     if (is_of(ranges)) return *this;
     for (std::size_t i = 0; i < ranges.size(); ++i) cut(ranges[i], i, values);

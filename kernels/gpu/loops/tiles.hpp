@@ -33,7 +33,7 @@ struct LanePlace {
 };
 
 /// @param most_teams Fewer mean longer walks: right for sums, whose results are added up afterwards.
-/// @param lane_rows A lane takes at least so many rows, or its set-up would cost more than the rows.
+/// @param lane_rows Minimum number of rows of a lane: with fewer, its set-up would cost more than the rows.
 inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_teams,
                       std::int64_t lane_rows = 8) {
   require(rows > 0 && packs > 0 && packs <= 0x7FFFFFFF, "a matrix of ", rows, " rows and ", packs,

@@ -62,7 +62,7 @@ std::unique_ptr<ArrayFile> open_cifar(const std::string& path) {
 
 namespace {
 
-/// The array of labels of a model with so many classes. @throws UserError where the file has none for it
+/// The array of labels for a model with `classes` classes. @throws UserError if the file has none for it
 std::string cifar_labels(const ArrayFile& file, const std::string& path, std::int64_t classes) {
   if (file.has("labels")) return "labels";
   if (classes == fine_classes) return "fine_labels";

@@ -20,7 +20,7 @@ struct CsvField {
 };
 
 /// The records of a text in RFC 4180's form: fields between delimiters, in quotes where they hold delimiters,
-/// quotes (written twice) or line ends, which are \n or \r\n. Lines without a letter are no records.
+/// quotes (written twice) or line ends, which are \n or \r\n. Empty lines are not records.
 class CsvRecords {
  public:
   /// @param text whole records, which must outlive the object  @param line the number of its first line

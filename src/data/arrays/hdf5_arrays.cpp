@@ -87,8 +87,8 @@ FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
   return pipeline;
 }
 
-/// HDF5 1.10 needs a time that grows with the square of their number to tell the places of chunks: 1 s for so
-/// many.
+/// The time that HDF5 1.10 takes to list the positions of chunks grows with the square of their number: 1 s
+/// for this many.
 constexpr hsize_t most_listed = 8192;
 
 /// Chunks that HDF5 finds when they are read, one thread at a time; they are decoded outside.
@@ -200,8 +200,8 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   return table;
 }
 
-/// Adds the bytes of a block of the user's in front of the file to the places of the chunks of dataset
-/// `name`, where HDF5 has left them out (as 1.10 does): a chunk that HDF5 reads itself tells.
+/// Adds the size of a user block in front of the file to the positions of the chunks of dataset `name`, if
+/// HDF5 has left it out (as 1.10 does): a chunk that HDF5 reads itself shows that.
 void add_user_block(const hdf5::File& file, hid_t dataset, const std::string& name,
                     const UnchangedFile& bytes, ChunkTable& table) {
   const hdf5::PropertyList creation(H5Fget_create_plist(file.id()), "H5Fget_create_plist");
@@ -325,7 +325,7 @@ class Hdf5Arrays final : public ArrayFile {
     return name.starts_with('/') ? name.substr(1) : name;
   }
 
-  /// @tparam Info what H5Lvisit hands on: HDF5 1.10 and 1.14 name it differently.
+  /// @tparam Info the type that H5Lvisit passes: HDF5 1.10 and 1.14 name it differently.
   template <class Info>
   static herr_t add_name(hid_t, const char* name, const Info*, void* names) {
     return static_cast<hdf5::NameList*>(names)->add(name);

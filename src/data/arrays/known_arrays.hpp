@@ -15,9 +15,9 @@ struct KnownArrays {
   std::unique_ptr<ArrayFile> file;
 };
 
-/// Opens a file of arrays, whose rows are to be read from the first to the last, of any kind that is read,
-/// told by its contents, or a folder of .npy files. Null where it is no file of arrays: a checkpoint, which
-/// is HDF5 too, is none.
+/// Opens a file of arrays, whose rows are to be read from the first to the last, of any supported kind,
+/// recognised by its contents, or a folder of .npy files. Null where it is no file of arrays: a checkpoint,
+/// which is HDF5 too, is none.
 /// @throws UserError if it is damaged
 KnownArrays open_known_arrays(const std::string& path, std::shared_ptr<ChunkCache> cache);
 

@@ -56,8 +56,8 @@ SampleForm form_of_arrays(const DataRequest& request);
 GivenScaling scaling_of_arrays(const DataConfig& data, bool bytes);
 
 /// Copies of the arrays of HDF5 files whose chunks a shuffled training would decode once for each sample,
-/// because they exceed data.cache_mb together: by ArrayForm::name. None where the files have mistakes:
-/// open_arrays() tells them. @throws UserError where there is no room in temporary_folder(), or a chunk is
+/// because they exceed data.cache_mb together: by ArrayForm::name. None if the files have mistakes, which
+/// open_arrays() reports. @throws UserError where there is no room in temporary_folder(), or a chunk is
 /// damaged
 std::map<std::string, File> inflated_chunks(const DataRequest& request);
 

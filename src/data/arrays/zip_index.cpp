@@ -93,7 +93,7 @@ Directory find_directory(const File& archive) {
   const Record locator(archive, end - locator_bytes, locator_bytes);
   if (locator.number(0, 4) != locator64) return behind_front(directory, end, tail);
   const std::int64_t at64 =
-      end - locator_bytes - end64_bytes;  // its place in the archive tells not what is in front
+      end - locator_bytes - end64_bytes;  // its position in the archive does not include bytes in front
   const Record end64(archive, at64, end64_bytes);
   if (end64.number(0, 4) != directory_end64) end64.fail();
   return behind_front(

@@ -37,7 +37,7 @@ std::int64_t text_begin(const File& file) {
   return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
 }
 
-/// The file itself, or its inflated copy, which is told.
+/// The file itself, or its inflated copy; sets `is_inflated` accordingly.
 File open_lines(const std::string& path, const std::string& inflated, bool& is_inflated) {
   File file = open_data_file(path);
   is_inflated = GzipReader::recognises(file);

@@ -48,8 +48,8 @@ ClickFile open_click_file(const std::string& path, const LineFormat& format, std
                           LabelsSeen& labels, const std::string& inflated = {});
 
 /// Reads files up to the first label that is not 1, which tells how the others are written.
-/// @param inflated DatasetUse::inflated  @returns nothing told where files cannot be read: opening them says
-/// it
+/// @param inflated DatasetUse::inflated  @returns an undecided result if files cannot be read: opening them
+/// reports that
 LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat& format,
                         const std::map<std::string, std::string>& inflated);
 

@@ -6,7 +6,7 @@
 namespace flotilla {
 
 FileFormat recognise_image(std::span<const std::byte> file) {
-  constexpr std::size_t shortest = 8;  // bytes that tell a PNG file
+  constexpr std::size_t shortest = 8;  // bytes that identify a PNG file
   const FileKind kind = kind_of_bytes(file);
   if (kind.format == FileFormat::jpeg || kind.format == FileFormat::png) return kind.format;
   if (!file.empty() && file.size() < shortest && (file[0] == std::byte{0xFF} || file[0] == std::byte{0x89}))

@@ -33,8 +33,8 @@ ImageList list_unlabelled_images(const std::vector<std::string>& files_and_folde
 std::vector<std::string> class_folders(const std::string& path);
 
 /// Lists a folder that has a folder of images per class: class 0, 1 … in byte order of the names, the images
-/// of a class in byte order of their paths, in folders inside it too. Images are
-/// told by has_image_ending(); what is left out is counted in the description.
+/// of a class in byte order of their paths, in folders inside it too. Images are recognised by
+/// has_image_ending(); what is left out is counted in the description.
 /// @throws UserError naming the folder and the remedy, also where its folders are "train", "val" and the
 /// like.
 ImageList read_image_folder(const std::string& path, const ImageFolderOptions& options);

@@ -83,7 +83,7 @@ void BackgroundReader::run() {
     lock.unlock();
     try {
       files_.open(piece.file)->read_ahead(piece.begin, piece.bytes);
-    } catch (const UserError&) {  // told by reading it
+    } catch (const UserError&) {  // reported when it is read
     }
     lock.lock();
   }

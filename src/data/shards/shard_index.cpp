@@ -221,7 +221,7 @@ class SampleCollector {
     if (error == std::errc() && stop == word.data() + word.size() && image_.label >= 0) return;
     tell(member.begin, cat(config::quoted(member.name), " must hold a label, a whole number from 0 on, got ",
                            member.bytes > most_label_bytes ? cat(member.bytes, " bytes") : shown(text)));
-    image_.label = 0;  // told once
+    image_.label = 0;  // reported once
   }
 
   void tell(std::int64_t at, const std::string& what) {

@@ -13,7 +13,7 @@
 namespace flotilla {
 
 /// An image in a shard, which is a tar file of WebDataset's layout: files of one sample are adjacent and have
-/// the same name but for the extension, `000000017.cls` and `000000017.jpg`.
+/// the same name except for the extension, `000000017.cls` and `000000017.jpg`.
 struct PackedImage {
   std::int64_t begin = 0;  ///< Position of its bytes in the shard
   std::int64_t bytes = 0;

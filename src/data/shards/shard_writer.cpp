@@ -116,7 +116,7 @@ std::uint64_t checksum_of_file(const std::string& path, bool from_disk, const Pa
   return checksum.value();
 }
 
-/// Adds what tells whether a file is the one that was packed.
+/// Adds what identifies the file that was packed.
 void identify_file(const FileStamp& stamp, Checksum& sources) {
   sources.add(std::as_bytes(std::span(&stamp, 1)));
 }

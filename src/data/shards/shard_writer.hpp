@@ -27,7 +27,7 @@ std::string sample_key(std::int64_t number);
 std::string path_json(std::string_view path);
 
 /// The numbers of samples at which shards begin, followed by the number of all samples: as few shards as hold
-/// all, of equal sizes up to a sample, so that they do not depend on who packs.
+/// all, of equal sizes up to a sample, so that they do not depend on the number of ranks that pack.
 /// @param bytes of each image  @param shard_bytes about the size of a shard, at most
 std::vector<std::int64_t> cut_into_shards(const ImageList& list, std::span<const std::int64_t> bytes,
                                           std::int64_t shard_bytes);
@@ -53,7 +53,7 @@ bool is_packed(const ImageList& list, const ShardPart& part, const PackProgress&
 /// Packs samples into a shard, reads it back from the disk, gives it its name, then its index. Both files
 /// appear whole or not at all.
 /// @param bytes of the image of each sample of the part
-/// @param mistakes gets files that are no image or have changed; the shard is then not made
+/// @param mistakes gets files that are not images or have changed; the shard is then not made
 /// @returns bytes of the shard  @throws UserError if the shard cannot be written
 std::int64_t write_shard(const ImageList& list, const ShardPart& part, std::span<const std::int64_t> bytes,
                          const PackProgress& progress, MistakeList& mistakes);

@@ -18,7 +18,7 @@ struct ControlMessage {
   std::string content{};
 };
 
-/// Collective over all ranks: worker 0's message on each. @throws AgreedFailure on the servers if it tells of
+/// Collective over all ranks: worker 0's message on each. @throws AgreedFailure on the servers if it reports
 /// a failure
 ControlMessage broadcast_control(const mpi::RoleCommunicators& roles, const ControlMessage& message);
 

@@ -15,7 +15,7 @@ constexpr double growth = 1.5;
 }  // namespace
 
 RowIndex::RowIndex() {
-  // All segments fill alike: begun with different sizes, they grow at different times.
+  // All segments fill at the same rate: starting with different sizes, they grow at different times.
   for (std::size_t i = 0; i < segment_count; ++i)
     segments_[i] = make_segment(Pages::page * std::pow(growth, static_cast<double>(i) / segment_count));
 }

@@ -36,7 +36,7 @@ void start_rows(const RowStart& start, std::span<const std::uint64_t> keys, std:
 class RowMerge {
  public:
   void begin(std::size_t width,
-             std::size_t at_most);  ///< Forgets the last request; at most so many gradients
+             std::size_t at_most);  ///< Forgets the last request; at most `at_most` gradients
   /// @param number of the row in its table
   /// @param gradient (width) must stay valid until begin()
   void add(std::uint32_t number, float* row, const float* gradient);

@@ -28,7 +28,7 @@ class Shard {
   Shard(Device& device, const OptimizerConfig& optimizer, const ShardPlan& of, Storage values);
 
   std::size_t size() const { return values_.size(); }  ///< Floats; of each array, too.
-  /// Floats before the parameters: 0 but for server 0.
+  /// Floats before the parameters: 0 except on server 0.
   std::size_t leading() const { return leading_; }
   DeviceSpan<float> values() { return values_.span(); }
   DeviceSpan<float> parameters() { return behind_leading(values_.span()); }

@@ -103,7 +103,8 @@ void ParameterServer::unscale() {
   parts_.device.flat().scale(parameter_part(parts_.gradients, parts_.model), 1.0F / scale);
 }
 
-/// Adds this step's to those since the last push. Statistics are those of a step of so many micro-steps more.
+/// Adds this step's gradients to those since the last push. Statistics decay as in a step with that many more
+/// micro-steps.
 void ParameterServer::merge() {
   FlatMath& flat = parts_.device.flat();
   const std::size_t rest = parts_.gradients.size() - header_size;

@@ -51,8 +51,8 @@ class OuterStep {
 
 /// Local SGD: every worker (with group_all_reduce: every group of them) takes optimizer steps of its own, and
 /// whenever the period says so the parameters become the mean of all workers' (docs/fleet.md, "Local SGD"),
-/// or what an outer step makes of that mean. Between two averagings, workers of different groups do not wait
-/// for each other.
+/// or the result of an outer step on that mean. Between two averagings, workers of different groups do not
+/// wait for each other.
 class LocalSgd : public Strategy {
  public:
   struct Parts {

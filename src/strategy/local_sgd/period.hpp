@@ -45,7 +45,7 @@ class Period {
 
   /// Whether step 0, 1, … comes before local steps begin: all workers take it together.
   bool before_begin(std::int64_t step) const { return step < begin_.step; }
-  /// Whether to average when so many steps are done.
+  /// Whether to average after `steps` steps.
   bool due(std::int64_t steps) const { return steps <= begin_.step || steps - last_ >= length_; }
   std::int64_t length() const { return length_; }  ///< Steps from one averaging to the next
   /// Takes the results of an averaging. @returns the change of the period and its reason: "period 8 → 5: …";

@@ -86,7 +86,7 @@ class StragglerMonitor {
   const mpi::Communicator& world_;
   std::vector<StepTimes> kept_;  ///< Times before each kept synchronisation
   std::size_t count_ = 0;
-  std::int64_t stride_ = 1;    ///< One in so many synchronisations is kept
+  std::int64_t stride_ = 1;    ///< One of this many synchronisations is kept
   std::int64_t recorded_ = 0;  ///< Synchronisations since the last report
   std::int64_t synchronisations_ = 0;
   StepTimes at_synchronisation_;  ///< Totals at the last synchronisation
