@@ -14,7 +14,7 @@ namespace flotilla {
 
 namespace {
 
-/// Smaller arrays are allocated without a look at the limits of memory, which takes some 0.1 ms.
+/// Smaller arrays are allocated without reading the memory limits, which takes some 0.1 ms.
 constexpr std::size_t looked_for_bytes = 16 << 20;
 constexpr std::size_t huge_page = 2 << 20;  // bytes, of x86-64
 

@@ -7,8 +7,8 @@ namespace flotilla {
 
 /// The parameters that a network computes with in the half precision of its device, for layers that read them
 /// so (DeviceInfo::reads_halves). prepare() rounds all of them before every forward pass, so that code that
-/// writes parameters needs to know nothing of it. The exception is code that writes both: an update with
-/// target(), after which keep() says that no rounding is due.
+/// writes parameters need not know about it. The exception is code that writes both: an update with target(),
+/// after which keep() says that no rounding is due.
 class HalfParameters {
  public:
   /// @param size of the arena of parameters

@@ -54,7 +54,7 @@ struct PlannedLayer : ListedLayer {
   std::int64_t multiplications = 0;  ///< Per forward pass of one sample: convolutions and linear layers
 };
 
-/// Reads the words after a layer's name. @throws UserError saying what is wrong and how the layer is written
+/// Reads the words after a layer's name. @throws UserError saying what is wrong and how to write the layer
 class ArgumentReader {
  public:
   ArgumentReader(std::span<const std::string_view> words, std::string_view usage)
@@ -77,7 +77,7 @@ class ArgumentReader {
 /// The shape of a sample after the layers planned so far.
 struct LayerSite {
   Shape shape;             ///< (C,H,W) or (values)
-  bool first = true;       ///< No layer stands in front
+  bool first = true;       ///< No layer precedes it
   bool flattened = false;  ///< The rows lie in memory as the images of which they were made
   bool in_residual = false;
 
@@ -123,7 +123,7 @@ std::span<const LayerKind* const> layer_kinds();
 std::vector<std::string_view> words_in(std::string_view text);
 
 /// The layer of this kind that a text describes ("conv 32 3 padding 1").
-/// @throws UserError what is wrong after the first word, and how such a layer is written
+/// @throws UserError saying what is wrong after the first word, and how to write such a layer
 ListedLayer read_layer(const LayerKind& kind, const std::string& text);
 
 }  // namespace flotilla

@@ -43,7 +43,7 @@ const Family& family_of(std::int64_t depth) {
   return *family;
 }
 
-/// Marks what is computed again. @throws UserError for a word that names nothing
+/// Marks the layers that are recomputed. @throws UserError for a word that names none
 void mark_recomputed(LayerList& list, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     bool used = false;
@@ -81,8 +81,8 @@ void share_for_inference(const PartOfList& part) {
   for (ListedLayer* layer : part.shortcut) layer->arguments.shared = {shortcut_slot};
 }
 
-/// For training all is kept but the output of a shortcut, which nothing reads after the sum, and what is
-/// computed again.
+/// For training everything is kept except the output of a shortcut, which is not read after the sum, and what
+/// is recomputed.
 void share_for_training(const PartOfList& part) {
   constexpr std::size_t shortcut_slot = 0;
   constexpr std::size_t last_slot = 1;    // of the last convolution of a block

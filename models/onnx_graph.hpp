@@ -70,7 +70,7 @@ class GraphBuilder {
   GraphBuilder(const ModelTensors& weights, OnnxValue input, bool folds);
   bool folds() const { return folds_; }
 
-  /// @param name of the output; empty: one is made up
+  /// @param name of the output; empty: a name is generated
   std::string node(const std::string& operation, std::vector<std::string> inputs,
                    OnnxAttributes attributes = {}, const std::string& name = {});
   std::string constant(const std::string& name, const Shape& shape, std::vector<float> values);

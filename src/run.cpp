@@ -89,7 +89,7 @@ int flotilla::run(int argc, char** argv, std::vector<ModelKind> own_models) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 
-  // 1. What does the user want? Commands for one process end here.
+  // 1. Read the command line. Commands for one process end here.
   std::optional<CommandLine> line;
   // Thrown once MPI can tell the other ranks, which wait for this one to begin.
   std::exception_ptr own_failure;

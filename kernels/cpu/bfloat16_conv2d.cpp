@@ -62,8 +62,8 @@ descriptors::Convolution with_float32_weights(descriptors::Convolution of, const
   return of;
 }
 
-/// describe(a convolution of images in these layouts), or where the library has only its plain loops for
-/// that, describe(one of images as it likes them).
+/// describe(a convolution of images in these layouts), or, if the library has only plain loops for that,
+/// describe(one of images in the layout that it prefers).
 template <class Describe>
 auto described_by(const Conv2dSpec& spec, const Tags& tags, const Describe& describe) {
   const auto asked = describe(convolution(spec, tags));

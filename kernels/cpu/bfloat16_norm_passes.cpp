@@ -8,8 +8,8 @@
 #include "kernels/cpu/norm_passes.hpp"
 
 // Values of bfloat16 as rows: a pixel's `lanes` channels of a block, in loops that the compiler vectorises in
-// whatever width the processor has. Rows of a fixed width (lanes.hpp) would be rounded value by value where
-// the registers are narrower.
+// the processor's width. Rows of a fixed width (lanes.hpp) would be rounded value by value where the
+// registers are narrower.
 
 namespace flotilla {
 

@@ -60,7 +60,7 @@ struct Window {
 #pragma omp simd
     for (std::int64_t c = 0; c < lanes; ++c) {
       const float value = to_float(row[c]);
-      // The first one is taken whatever it is; NaN is larger than all others.
+      // The first value is always taken; NaN is larger than all others.
       const bool larger = at[c] < 0 || (!(value <= best[c]) && best[c] == best[c]);
       best[c] = larger ? value : best[c];
       at[c] = larger ? place : at[c];

@@ -19,9 +19,9 @@ const NativePrecisions& native_precisions();
 /// Whether device.kind = "cpu" computes in it here.
 bool is_native(Precision precision);
 
-/// Whether it computes faster in bfloat16 than in float32: by AMX, or by AVX512_BF16 of AMD, which multiplies
-/// twice as many pairs in an instruction as float32's. On a Sapphire Rapids whose AMX is hidden products
-/// take 1.7 to 2 times as long by AVX512_BF16 as in float32 (oneDNN 2.6.3).
+/// Whether the processor computes faster in bfloat16 than in float32: by AMX, or by AVX512_BF16 of AMD, which
+/// multiplies twice as many pairs in an instruction as float32's. On a Sapphire Rapids whose AMX is hidden
+/// products take 1.7 to 2 times as long by AVX512_BF16 as in float32 (oneDNN 2.6.3).
 bool is_faster_in_bfloat16();
 
 /// @throws UserError in one sentence that names what this processor has, unless is_native(precision)

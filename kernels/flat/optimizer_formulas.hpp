@@ -11,8 +11,8 @@
 
 /// The optimizers' update rules: for each its formula and constants, and the functor over one index that
 /// computes it on the CPU, on GPUs (through Kokkos) and for rows of tables. Functors are constexpr, so that
-/// code for devices can call them. The reference device has each formula once more, in double
-/// (reference/flat.cpp). Which rule a deck's optimizer takes: src/config/optimizers.cpp.
+/// code for devices can call them. The reference device has each formula again, in double
+/// (reference/flat.cpp). src/config/optimizers.cpp says which rule a deck's optimizer uses.
 namespace flotilla {
 
 enum class Decay {

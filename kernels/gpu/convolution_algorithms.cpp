@@ -65,7 +65,8 @@ void set_math(cudnnConvolutionDescriptor_t convolution, cudnnMathType_t math) {
   check(cudnnSetConvolutionMathType(convolution, math), "cudnnSetConvolutionMathType");
 }
 
-/// Float32 without TF32 must stay so whatever a measurement says of the arithmetic it used.
+/// Whether the arithmetic is float32 without TF32: it must stay so even if another one is measured to be
+/// faster.
 bool exact(const CudaScope& scope) {
   return !is_half(scope.precision()) && scope.tf32() == Tf32::none;
 }

@@ -34,7 +34,8 @@ class CudaProduct {
   CudaProduct(std::shared_ptr<CudaScope> scope, const CudaProductSpec& spec);
   /// Whether run() applies the bias, and ReLU, that the product was made for.
   bool applies_bias() const { return fused_; }
-  /// @param share of what is in d before is added: 0 or 1. @param bias null unless applies_bias().
+  /// @param share factor of the previous contents of d, which are added: 0 or 1. @param bias null unless
+  /// applies_bias().
   void run(const void* a, const void* b, float share, void* d, const void* bias = nullptr);
 
  private:

@@ -33,9 +33,9 @@ constexpr float normal_distribution(float z) {
   return 0.5F + 0.5F * Math::erf(0.70710678F * z);
 }
 
-/// f(z). Math has tanh, sigmoid, erf, and exp of what is not positive, as a device computes them best.
-/// constexpr, so that code for devices can call it; with a constant f it is that function alone. gelu is z ·
-/// Φ(z) (Hendrycks & Gimpel 2016), silu z · sigmoid(z).
+/// f(z). Math provides the device's fastest tanh, sigmoid, erf and exp; exp is only called with arguments ≤
+/// 0. constexpr, so that code for devices can call it; with a constant f it is that function alone. gelu is z
+/// · Φ(z) (Hendrycks & Gimpel 2016), silu z · sigmoid(z).
 template <class Math>
 constexpr float activation_value(Activation f, float z) {
   switch (f) {

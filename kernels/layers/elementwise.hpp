@@ -6,7 +6,7 @@
 
 namespace flotilla {
 
-/// y = f(x), value by value.   x, y of one shape and layout, whatever they are.
+/// y = f(x), value by value.   x and y have the same shape and layout, which may be any.
 struct ElementwiseSpec {
   Shape input;
   Activation function = Activation::relu;

@@ -19,7 +19,7 @@ namespace {
 /// Marks on their way from the thread that computes to the one that copies, in their order.
 class Marks {
  public:
-  /// Waits while as many are under way as a CopyLane allows.
+  /// Waits while the maximum number of marks that a CopyLane allows is in use.
   template <class MakeMark>
   void put(MakeMark make_mark) {
     const std::uint32_t number = put_.load(std::memory_order_relaxed);

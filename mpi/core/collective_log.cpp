@@ -25,7 +25,7 @@ std::int32_t this_thread() {
   return number;
 }
 
-/// The end of what is too long: of a path that says most.
+/// The end of a text that is too long: the most telling part of a path.
 template <std::size_t Size>
 void set_text(std::array<char, Size>& to, std::string_view text) {
   const std::string_view end = text.substr(text.size() - std::min(text.size(), Size - 1));

@@ -19,9 +19,9 @@ namespace flotilla::mpi {
 // it pushes, by all its values for that server; when it pulls, the server sends all its values back. Values
 // are sent in the order of the arena, in messages of a fixed number of them (PushPullParts), so that a server
 // may answer the first while the last are still coming. Any request but a farewell may carry a payload out,
-// and ask for one back: bytes that mpi/ does not read, as many as the request says. Where worker and server
-// share memory (PushPullWindow), the values of a push-pull stay there, and messages name their offset: each
-// side copies once. Only the constructors are collective, and the destructors where memory is shared.
+// and ask for one back: bytes that mpi/ does not read; the request gives their number. Where worker and
+// server share memory (PushPullWindow), the values of a push-pull stay there, and messages name their offset:
+// each side copies once. Only the constructors are collective, and the destructors where memory is shared.
 
 enum class RequestKind : std::int32_t {
   pull,

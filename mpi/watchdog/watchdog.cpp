@@ -224,8 +224,8 @@ struct Watchdog::Impl {
     return live;
   }
 
-  /// Whether this rank, or another, waits for files, and that is no hang. A rank that does not answer cannot
-  /// agree on a stop.
+  /// Whether this rank, or another, waits for files that make progress, which is not a hang. A rank that does
+  /// not answer cannot agree on a stop.
   bool files_go_on() {
     const double seconds = limit_s > 0 ? limit_s : std::numeric_limits<double>::infinity();
     const Presence here = presence(false);

@@ -134,8 +134,8 @@ std::string damage_of_parts(const std::string& path, std::span<const CheckpointP
   return {};
 }
 
-/// The damage of a checkpoint or its servers' parts; empty: none. Of the workers' parts only if
-/// they are as many as `workers`.
+/// The damage of a checkpoint or its servers' parts; empty: none. The workers' parts are checked only if
+/// their number is `workers`.
 /// @param moved called at every progress of the disk. @throws NewerSchema, UnreadableFile.
 std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved) {
   try {

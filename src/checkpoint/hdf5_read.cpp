@@ -78,7 +78,7 @@ auto read_json(hid_t object, const char* name, std::int64_t file_bytes, Convert 
     return convert(nlohmann::json::parse(text));
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception&) {  // of JSON, or a word that stands for no number
+  } catch (const std::exception&) {  // of JSON, or for a word that is not a number
     throw UserError(cat("has an attribute ", name, " that is not JSON of the right kind"));
   }
 }
@@ -261,7 +261,7 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
   return tensor;
 }
 
-/// torch keeps such a counter with each batch norm; nothing is computed with it.
+/// torch keeps such a counter with each batch norm; it is not used in computations.
 bool is_counter(const std::string& name) {
   return name.ends_with(".num_batches_tracked");
 }

@@ -83,7 +83,7 @@ void from_json(const nlohmann::json& json, CheckpointState& state) {
 
 namespace {
 
-constexpr std::size_t most_bytes = 48000;  // an attribute has 64 KiB, and the text is quoted once more
+constexpr std::size_t most_bytes = 48000;  // an attribute has 64 KiB, and the text is quoted again
 
 }  // namespace
 

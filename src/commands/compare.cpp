@@ -111,8 +111,8 @@ DataIdentities data_of(Config config) {
   return data;
 }
 
-/// Collective. Rank 0 looks at what is in the folders of all trainings. @throws AgreedFailure naming all that
-/// hold runs of other decks, on other data or of other numbers of workers
+/// Collective. Rank 0 reads the folders of all trainings. @throws AgreedFailure naming all that hold runs of
+/// other decks, on other data or of other numbers of workers
 std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Communicator& world) {
   std::vector<std::int32_t> found(prepared.trainings.size());
   agree(world, [&] {

@@ -83,7 +83,7 @@ Packing open_packing(const PackArguments& arguments) {
     packing.list =
         read_image_list(arguments.list, {.root = arguments.root,
                                          .classes = most_list_labels,
-                                         .missing_allowed = true,  // examine_images() looks at all of them
+                                         .missing_allowed = true,  // examine_images() checks all of them
                                          .root_key = "--root"});
     const std::string beside = (named.parent_path() / "classes.txt").string();
     if (is_there(beside)) packing.classes = open_data_file(beside).text();

@@ -43,7 +43,7 @@ struct StartValues {
   std::string room{};          ///< checkpoint_room(); empty: nothing will be saved
 };
 
-/// Collective over the workers. Restores the checkpoint, or loads the initial weights, and looks at what is
+/// Collective over the workers. Restores the checkpoint, or loads the initial weights, and determines what is
 /// left to do and to be saved. @throws AgreedFailure for the user's mistakes, on every rank
 StartValues restore_or_load(const std::optional<LoadedCheckpoint>& found, RunParts& run,
                             std::vector<std::string>& warnings);

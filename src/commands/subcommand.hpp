@@ -19,7 +19,7 @@ class App;
 namespace flotilla {
 
 /// The positional arguments of a command line: files in their order and overrides of deck keys,
-/// "train.epochs=3", which may stand anywhere between them.
+/// "train.epochs=3", which may be anywhere between them.
 class Positionals {
  public:
   /// Adds a positional to the command while its options are described. @param name as help shows it
@@ -126,7 +126,7 @@ Subcommand::Subcommand(const SubcommandOf<Of>& of)
         return of.ranks_to_start != nullptr ? of.ranks_to_start(std::any_cast<const Of&>(given)) : 0;
       }) {}
 
-/// All subcommands in the order in which help lists them; a group stands before its commands.
+/// All subcommands in the order in which help lists them; a group precedes its commands.
 const std::vector<Subcommand>& subcommands();
 
 }  // namespace flotilla

@@ -65,8 +65,8 @@ std::optional<Node> parse_value(std::string_view text) {
   return std::move(table->front().node);
 }
 
-/// The text as TOML. Where a string is wanted, text without quotes is one, whatever TOML would take it for;
-/// empty: a quoted string that is none.
+/// The text as TOML. If a string is expected, text without quotes is one, even if TOML reads it otherwise;
+/// empty: a malformed quoted string.
 std::optional<Node> parse_word(std::string_view text, bool wants_string) {
   const std::string_view word = trimmed(text);
   const bool quoted = word.starts_with('"') || word.starts_with('\'');
@@ -178,7 +178,8 @@ void collect_key(const Key& key, const Member& member, DeckValues& given, Mistak
   keep(key, std::move(value), given.deck, given, mistakes);
 }
 
-/// The key whose whole path stands in a table ("model.widths = [3]" below [train]); null: it is none.
+/// The key whose whole path is written in a table ("model.widths = [3]" below [train]); null: there is no
+/// such key.
 const Key* key_with_tables(const Member& member) {
   std::string path = member.name;
   const auto* inner = std::get_if<Table>(&member.node.value);

@@ -34,7 +34,7 @@ enum class DataKind {
 struct DataKindKeys {
   std::string_view word;
   std::string_view help;   ///< Help text of data.kind; empty: that of the next kind covers both
-  bool files = true;       ///< The samples lie in files (data.stage_to); false: they are made up
+  bool files = true;       ///< The samples lie in files (data.stage_to); false: generated
   bool path = false;       ///< data.train.path and data.validation.path name the files
   bool images = false;     ///< Files of photographs: data.image_size, data.crop_area …
   bool augmented = false;  ///< Samples may be images: data.flip, data.erase, data.rand_augment …

@@ -168,7 +168,7 @@ void derive(const config::DeckValues& given, Config& config) {
     reduction.last_bucket_mb = std::min(reduction.last_bucket_mb, reduction.bucket_mb);
 }
 
-/// Reads, overlays and checks a deck, without a look at the resolved text.
+/// Reads, overlays and checks a deck, without checking the resolved text.
 LoadedDeck load(const DeckSource& source) {
   config::Mistakes mistakes(source.path);
   config::DeckValues given;
@@ -285,7 +285,7 @@ std::vector<ResumeDifference> differences_at_resume(const std::string& saved_dec
   const Config current = read_saved_deck(current_deck);
   std::vector<ResumeDifference> differences;
   for (const config::Key& key : config::all_keys()) {
-    // A selector stands before its keys: a changed kind has been reported when its keys are compared.
+    // A selector precedes its keys: a changed kind has been reported when its keys are compared.
     const bool known = config::is_active(key, saved) && config::is_active(key, current);
     if (!known || key.on_resume == config::OnResume::of_start) continue;
     const config::Value before = key.field.read(saved);

@@ -29,7 +29,8 @@ struct LoadedDeck {
       notes;  ///< Lines for the start of the run: keys dropped because a kind was overridden
   std::map<std::string, std::string, std::less<>> places;  ///< Place of each given key: "deck.toml:12:3"
 
-  /// The text of a mistake that data or ranks show; if a key's path stands first, after the key's place.
+  /// The text of a mistake that data or ranks reveal; if it begins with a key's path, preceded by the key's
+  /// position.
   std::string placed(const std::string& mistake) const;
 };
 

@@ -113,7 +113,8 @@ std::string line_of(const std::string& text, std::int64_t number) {
   return line;
 }
 
-/// Adds the zero that TOML wants and others do not, as in .05 and 1., where the parser found it missing.
+/// Adds the zero that TOML requires and other languages do not, as in .05 and 1., where the parser found it
+/// missing.
 /// @returns whether it did
 bool complete_number(std::string& text, const SyntaxMistake& mistake) {
   if (mistake.text.find("parsing floating-point: ") == std::string::npos) return false;

@@ -54,7 +54,7 @@ Words joined_names(std::string_view names) {
   return joined;
 }
 
-/// The words of a key that a search looks at.
+/// The words of a key that are searched.
 struct Entry {
   const Key* key;
   Words other_names;           ///< Each without separators

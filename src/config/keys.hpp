@@ -107,7 +107,7 @@ struct Key {
   }
 };
 
-/// Every key, in the order of inputs/reference.toml; a selector stands before the keys it selects.
+/// Every key, in the order of inputs/reference.toml; a selector precedes the keys it selects.
 std::span<const Key> all_keys();
 
 /// The key of that path, or null.
@@ -131,7 +131,7 @@ std::optional<BrokenRule> broken_rule(const Key& key, const Value& value);
 /// The key's rule for readers: "positive", "one of \"a\", \"b\""; empty if any value is allowed.
 std::string rule_text(const Rule& rule);
 
-/// A key of a user's own model. In decks it stands in the table [model.<kind>].
+/// A key of a user's own model. In decks it is in the table [model.<kind>].
 struct CustomKey {
   std::string name;  ///< "blocks"
   Value value;       ///< The default; its type is the key's

@@ -9,7 +9,7 @@
 namespace flotilla {
 
 /// The layer that this text describes ("conv 32 3 padding 1").
-/// @throws UserError what is wrong with the text, and how such a layer is written
+/// @throws UserError saying what is wrong with the text, and how to write such a layer
 ListedLayer parse_layer(const std::string& text);
 
 /// model.layers, with their places in the deck. @throws UserError as parse_layer() does

@@ -38,7 +38,7 @@ struct OptimizerConfig {
   std::vector<std::string> rates;   ///< "PATTERN FACTOR" of learning rates
 };
 
-/// The description of a deck's optimizer. Its formula stands in kernels/flat/optimizer_formulas.hpp.
+/// The description of a deck's optimizer. Its formula is in kernels/flat/optimizer_formulas.hpp.
 struct OptimizerDescriptor {
   OptimizerKind kind;
   std::vector<std::string_view> keys;  ///< Keys of [optimizer] that not all optimizers have: "momentum"

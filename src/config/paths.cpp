@@ -45,7 +45,7 @@ std::string variable(const std::string& name, const std::string& written) {
                       ": set it, or write the folder out ($$ for a $ in a name)"));
 }
 
-/// The path with what "~", $NAME and ${NAME} stand for.
+/// The path with "~", $NAME and ${NAME} replaced by their values.
 std::string expanded(const std::string& path) {
   static constexpr std::string_view letters = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string text;

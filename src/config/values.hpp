@@ -19,7 +19,7 @@ std::string_view type_name(const Value& like);
 /// The value as TOML; a number reads back to the same bits.
 std::string toml_text(const Value& value);
 
-/// Whether `text` is UTF-8, as TOML and JSON want all text to be.
+/// Whether `text` is UTF-8, as TOML and JSON require of all text.
 bool is_utf8(std::string_view text);
 
 /// `text` with control characters escaped, and what is not UTF-8 as bytes ("\\xFF"): fit for a message.

@@ -53,7 +53,7 @@ struct ArrayFormat;
 struct DataReader {
   DataKind kind;
   std::unique_ptr<Dataset> (*open)(const DataRequest& request);
-  /// Adds the files that open() reads, there or not. Null: the samples are made up.
+  /// Adds the files that open() reads, there or not. Null: the samples are generated.
   /// @throws UserError as opening the data would
   void (*list_files)(const DataRequest& request, SourceFiles& found) = nullptr;
   /// Inflated copies that the ranks of a host share, for DatasetUse::inflated. Null: none.

@@ -87,7 +87,8 @@ class Dataset {
   /// The path of sample i as the user wrote it; empty: samples have numbers only.
   virtual std::string name(std::int64_t /*i*/) const { return {}; }
   /// Adds to `sum` what is known of all samples without reading them (labels, sizes of files), and the stored
-  /// contents of the given ones. Nothing where the deck's keys say all. @throws UserError as reading does
+  /// contents of the given ones. Adds nothing if the deck's keys say everything. @throws UserError as reading
+  /// does
   virtual void identify(std::span<const std::int64_t> /*samples*/, Checksum& /*sum*/) const {}
   /// Cuts the data into a share for each worker, by files or bytes. @returns the first sample of each, and
   /// the end of the last.

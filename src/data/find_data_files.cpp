@@ -296,7 +296,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
       for (const std::string& part : parts)
         std::ranges::move(expand_braces(part), std::back_inserter(inside));
   }
-  // A brace that stands for itself.
+  // A literal brace.
   const std::size_t end = inside.empty() ? open + 1 : close + 1;
   if (inside.empty()) inside = {"{"};
   const std::vector<std::string> rest = expand_braces(pattern.substr(end));

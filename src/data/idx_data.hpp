@@ -14,8 +14,8 @@ namespace flotilla {
 
 enum class IdxKind { images, labels };
 
-/// The checked contents of an IDX file, one unsigned byte per pixel or label, uncompressed on disk. In the
-/// file stands a big-endian header, two zeros, the type of the numbers, the number of extents and the extents
+/// The checked contents of an IDX file, one unsigned byte per pixel or label, uncompressed on disk. The file
+/// holds a big-endian header, two zeros, the type of the numbers, the number of extents and the extents
 /// (images: count, rows, columns; labels: count, and QMNIST's columns, of which the first is the class), then
 /// the numbers.
 struct IdxFile {

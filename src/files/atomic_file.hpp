@@ -15,7 +15,8 @@ class AtomicFile {
  public:
   /// Makes the folders above it. @param remedy for messages
   explicit AtomicFile(std::string path, Remedy remedy = nullptr);
-  /// @param temporary a path on the same file system; what is there is replaced  @param remedy for messages
+  /// @param temporary a path on the same file system; an existing file is replaced  @param remedy for
+  /// messages
   AtomicFile(std::string path, std::string temporary, Remedy remedy = nullptr);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -45,7 +46,7 @@ void remove_unfinished(const std::string& path);
 /// Removes what AtomicFiles left for all files of a folder whose names begin so. Not while others write them.
 void remove_unfinished_in(const std::string& folder, const std::string& beginning);
 
-/// A path that is no regular file (/dev/stdout) is written to directly.
+/// A path that is not a regular file (/dev/stdout) is written to directly.
 /// @throws UserError naming the file and the reason; the file before, if any, is then untouched.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 

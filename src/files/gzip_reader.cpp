@@ -18,7 +18,7 @@ constexpr int gzip_only = 16 + MAX_WBITS;
 constexpr std::int64_t most_shrinking = 1032;  // zlib's technical details
 constexpr std::int64_t usual_shrinking = 100;
 constexpr std::int64_t log_shrinking = 256;                       // of any text file of samples, at most
-constexpr std::int64_t always_inflated = std::int64_t{64} << 20;  // whatever the shrinking
+constexpr std::int64_t always_inflated = std::int64_t{64} << 20;  // whatever the compression ratio
 
 }  // namespace
 
@@ -97,8 +97,8 @@ bool GzipReader::can_hold(std::int64_t bytes) const {
 
 namespace {
 
-/// Bytes that a file says, at its end, to inflate to; the least it can be where that is no number to believe:
-/// of several members it is that of the last one, modulo 2^32.
+/// The inflated size that a file states at its end; the smallest possible size if that is not credible: with
+/// several members it is that of the last one, modulo 2^32.
 std::int64_t least_inflated_bytes(const File& compressed) {
   std::array<std::uint8_t, 4> end{};
   if (compressed.size() < std::ssize(end)) return 0;

@@ -105,7 +105,7 @@ inline constexpr const char* contiguous_remedy = "h5repack -l CONTI OLD NEW writ
 std::vector<Filter> filters_of(hid_t creation);
 
 /// Access properties of a class (H5P_DATASET_ACCESS …) with which HDF5 follows no link into another file: a
-/// file from other people must not have others read, and what is said of a dataset's place is said of this
+/// file from other people must not cause others to be read, and the positions of datasets must refer to this
 /// file.
 PropertyList within_the_file(hid_t property_class);
 

@@ -99,8 +99,8 @@ class Optimizer {
 ///     LARS  rate = lr · coefficient · ‖p‖ / (‖g‖ + λ ‖p‖ + ε) if λ, ‖p‖, ‖g‖ > 0, else lr
 ///     LAMB  rate = lr · ‖p‖ / ‖r‖ if ‖p‖, ‖r‖ > 0, else lr;  r = m̂ / (√v̂ + ε) + λ p
 ///
-/// (You et al. 2017 and 2020; docs/fleet.md, "Synchronous training".) Both ignore optimizer.decay: λ stands
-/// in the formulas.
+/// (You et al. 2017 and 2020; docs/fleet.md, "Synchronous training".) Both ignore optimizer.decay: λ is part
+/// of the formulas.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const ArenaLayout& layout,
                                           Device& device);
 

@@ -11,8 +11,8 @@
 namespace flotilla {
 
 // The tensors that the patterns of a deck name: optimizer.frozen and optimizer.rates name parameters
-// ("layer1.*"), model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" stand for what they
-// stand for in file names of a shell; "*" crosses dots.
+// ("layer1.*"), model.fixed_statistics batch norms ("layer1.0.bn1"). "*", "?" and "[…]" mean what they mean
+// in file names of a shell; "*" crosses dots.
 
 /// Whether optimizer.frozen names the parameter.
 bool is_frozen(const OptimizerConfig& config, const std::string& parameter);

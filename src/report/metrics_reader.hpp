@@ -76,7 +76,7 @@ struct DamagedLines {
 /// @throws UserError if the file cannot be read
 DamagedLines read_metrics(const std::string& path, const std::function<void(const MetricsLine&)>& take);
 
-/// The lines as they are written, in their order, without damaged ones: for those that want every key.
+/// The lines as they are written, in their order, without damaged ones: for callers that need every key.
 void read_metric_values(const std::string& path,
                         const std::function<void(const std::vector<MetricValue>&)>& take);
 

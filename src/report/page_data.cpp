@@ -221,7 +221,7 @@ Json chart_json(const Chart& chart) {
           {"curves", std::move(curves)}};
 }
 
-/// Text between others: what `mark` stands for is put in its place.
+/// Replaces `mark` in the page by `text`.
 void put_in(std::string& page, std::string_view mark, std::string_view text) {
   page.replace(page.find(mark), mark.size(), text);
 }

@@ -27,7 +27,7 @@ double number_of(const nlohmann::json& line, const char* key, double otherwise =
   return found != line.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
-/// 0 for what is no count, as a damaged line may hold it.
+/// 0 for a number that is not a count, as a damaged line may hold.
 std::int64_t whole(double number) {
   return std::abs(number) < 1e15 ? static_cast<std::int64_t>(number) : 0;
 }
@@ -284,7 +284,7 @@ void check_is_run(const std::string& folder) {
 void check_has_step(const std::string& folder) {
   check_is_run(folder);
   const std::string path = folder + "/metrics.jsonl";
-  File::open(path);  // refuses what is no file
+  File::open(path);  // refuses what is not a file
   std::ifstream metrics(path);
   for (std::string line; std::getline(metrics, line);)
     if (line.find("\"event\":\"step\"") != line.npos) return;

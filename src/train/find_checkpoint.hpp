@@ -26,14 +26,14 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, bool best,
                                             const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
 
-/// Collective. The checkpoint that run.resume asks for; nothing to start afresh. One with the state of each
-/// worker has good parts, if it is of as many workers.
+/// Collective. The checkpoint that run.resume asks for; empty: start from scratch. The parts of one with a
+/// state for each worker are good, if it has as many workers.
 /// @throws UserError where the deck forbids resuming from that checkpoint
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                mpi::Watchdog& watchdog, std::vector<std::string>& warnings);
 
 /// The checkpoint file that `path` names: itself, or the newest good one of a folder, with an absolute path.
-/// @param workers that want to go on from it, whose parts must be good; −1: only its weights are read
+/// @param workers that will continue from it, whose parts must be good; −1: only its weights are read
 std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers = -1);
 
 /// The files that hold the rows of a checkpoint's tables: its servers' parts, or the file itself where it was

@@ -7,8 +7,8 @@
 namespace flotilla {
 
 /// The submission, the data and the hyperparameters of a run under MLPerf Training's keys, those of ruleset
-/// 4.0.0 for ResNet. What a deck has no word for: the organisation is "flotilla", the division "open", the
-/// status "research"; a decay that is no polynomial has no power.
+/// 4.0.0 for ResNet. Facts that a deck does not give: the organisation is "flotilla", the division "open",
+/// the status "research"; a decay that is not a polynomial has no power.
 MlperfFacts mlperf_facts(const RunParts& run);
 
 }  // namespace flotilla

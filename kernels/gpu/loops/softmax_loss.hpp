@@ -208,7 +208,7 @@ class SoftmaxLossPlan : public Loss {
   }
 
  private:
-  /// Devices copy floats; what their bits mean is up to the reader.
+  /// Devices copy floats; the reader interprets their bits.
   void upload(std::span<const std::int32_t> labels, Storage& to) {
     const std::size_t count = std::min(labels.size(), rows_);
     scope_.memory.upload({reinterpret_cast<const float*>(labels.data()), count}, to.span().subspan(0, count));

@@ -16,7 +16,7 @@
 
 namespace flotilla {
 
-/// A text among the labels or categories of a file, and where it stands first: "train.csv:17".
+/// A text among the labels or categories of a file, and the place of its first occurrence: "train.csv:17".
 struct Word {
   std::string text;
   std::string place;

@@ -45,12 +45,12 @@ std::unique_ptr<Dataset> make_array_dataset(std::vector<ArrayPair> parts, const 
 Shape sample_shape_of(const ArrayForm& inputs, bool channels_last);
 
 /// Adds what is wrong with the forms of the arrays of several files: shapes and types of inputs that differ
-/// from those of the first file, counts of inputs and targets that differ, targets that are not what the
-/// model wants.
+/// from those of the first file, counts of inputs and targets that differ, targets that do not suit the
+/// model.
 void check_forms(const std::vector<ArrayPair>& parts, const ArrayDatasetOptions& options,
                  MistakeList& mistakes);
 
-/// Appends the labels of an array. @throws UserError naming the first one that is no class
+/// Appends the labels of an array. @throws UserError naming the first one that is not a class
 void read_labels(const Array& targets, const ArrayDatasetOptions& options, std::vector<std::int32_t>& labels);
 
 /// The texts of the classes 0, 1 … for data whose labels are these texts: in numerical order if all are

@@ -219,7 +219,7 @@ void decode_chunk(const FilterPipeline& pipeline, std::span<const std::byte> sto
 
 namespace {
 
-/// A box of numbers that is copied from a chunk into the rows that a caller wants.
+/// A box of numbers that is copied from a chunk into the rows that a caller asks for.
 struct BoxCopy {
   const std::vector<std::int64_t>& box;        ///< Extents
   const std::vector<std::int64_t>& from_step;  ///< Bytes from one to the next along each axis
@@ -317,7 +317,7 @@ class ChunkedArray final : public Array {
   /// Whether rows lie in the file as they are.
   bool reads_rows() const { return whole_rows_ && table_.pipeline.filters.empty() && !table_.reader; }
 
-  /// Copies rows of a chunk, from row `behind` on, to their places in the rows that a caller wants.
+  /// Copies rows of a chunk, from row `behind` on, to their places in the rows that a caller asks for.
   void copy_rows(std::int64_t number, std::int64_t behind, std::int64_t rows, std::span<std::byte> to) const {
     const StoredChunk chunk = table_.reader ? StoredChunk() : table_.chunks[static_cast<std::size_t>(number)];
     const std::int64_t begin = behind * chunk_steps_.front();

@@ -19,7 +19,7 @@
 namespace flotilla {
 
 /// Keeps the chunks that were decoded last, up to a number of bytes, for all threads of a rank. Two threads
-/// that want one chunk decode it once.
+/// that need the same chunk decode it once.
 class ChunkCache {
  public:
   using Bytes = std::shared_ptr<const std::byte[]>;

@@ -118,7 +118,7 @@ void read_csv_pieces(const File& file, const std::function<bool(const std::vecto
     std::string_view rest(buffer.data(), kept + got);
     if (first && rest.starts_with(utf8_mark)) rest.remove_prefix(utf8_mark.size());
     std::vector<CsvPiece> pieces;
-    // A line feed ends a record where an even number of quotes stands before it.
+    // A line feed ends a record where an even number of quotes precedes it.
     bool in_quotes = false;
     std::size_t begin = 0;  // of the piece
     std::size_t end = 0;    // of the last record that ended

@@ -341,7 +341,7 @@ class Hdf5Arrays final : public ArrayFile {
       throw;
     } catch (const hdf5::NotRead&) {
       return true;
-    } catch (const LibraryError&) {  // nothing is there, a link leads to nothing, or what is there is damaged
+    } catch (const LibraryError&) {  // the dataset is missing or damaged, or a link is dangling
       H5L_info_t link{};
       return H5Lget_info(file.id(), name.c_str(), &link, access.id()) >= 0 && link.type == H5L_TYPE_HARD;
     }

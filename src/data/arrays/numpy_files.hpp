@@ -19,7 +19,7 @@ struct NpyForm {
   bool texts = false;  ///< Rows are the characters of texts, of 1 byte or, in UTF-32, of 4 bytes
 };
 
-/// The longest header that is read, with what stands in front of it.
+/// The longest header that is read, including the bytes in front of it.
 inline constexpr std::int64_t most_npy_header = (1 << 16) + 12;
 
 /// Reads the header of an array as open_npy() does. @param file needs to hold the header only

@@ -24,7 +24,7 @@ constexpr std::int64_t entry_bytes = 46;
 constexpr std::int64_t local_bytes = 30;
 constexpr std::int64_t most_comment = 65535;
 constexpr std::int64_t most_directory = std::int64_t{1} << 28;
-constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number stands in the extra field of ZIP64
+constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number is in the extra field of ZIP64
 constexpr std::size_t zip_buffer_bytes = 1 << 18;
 
 /// Bytes of an archive, as little-endian numbers.
@@ -69,8 +69,8 @@ struct Directory {
   std::int64_t front = 0;  ///< Bytes of the file before the archive
 };
 
-/// The directory ends where the record that describes it begins; what is more than its place says is in
-/// front.
+/// The directory ends where the record that describes it begins; the bytes by which its stated position is
+/// too small are in front.
 Directory behind_front(Directory directory, std::int64_t end, const Record& record) {
   directory.front = end - directory.bytes - directory.begin;
   if (directory.bytes < 0 || directory.begin < 0 || directory.front < 0) record.fail();
@@ -100,7 +100,7 @@ Directory find_directory(const File& archive) {
       {.begin = end64.place(48, 8), .bytes = end64.place(40, 8), .count = end64.number(32, 8)}, at64, end64);
 }
 
-/// Sizes and place of an entry, of which those that do not fit 32 bits stand in its extra field.
+/// Sizes and place of an entry, of which those that do not fit 32 bits are in its extra field.
 struct EntryNumbers {
   std::uint64_t bytes;
   std::uint64_t stored;

@@ -46,7 +46,7 @@ struct ImageTransformSpec {
 
 /// Turns the bytes of a JPEG or PNG file into a sample: (value / 255 − mean) / deviation, planes R, G, B; or
 /// into unscaled bytes, for the device to scale.
-/// Decoded is whatever libjpeg-turbo decodes (grey, CMYK and YCCK in Adobe's inverted convention,
+/// Decodes everything that libjpeg-turbo does (grey, CMYK and YCCK in Adobe's inverted convention,
 /// progressive, any sampling) and every PNG; alpha is dropped and 16 bits become their upper 8, as PIL does.
 class ImageTransform {
  public:

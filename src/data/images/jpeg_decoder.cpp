@@ -119,7 +119,7 @@ class JpegDecoder final : public ImageDecoder {
   }
 
  private:
-  // Smooth upsampling of chroma looks at the neighbouring samples, two pixels wide.
+  // Smooth upsampling of chroma uses the neighbouring samples, two pixels wide.
   static constexpr std::int64_t margin_ = 2;
 
   template <class Call>

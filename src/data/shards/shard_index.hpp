@@ -44,7 +44,7 @@ std::string index_path(const std::string& shard);
 /// Other files are passed over; a sample without an image is a mistake, unless it has .json and .txt only.
 /// Names are never used to open or write anything.
 /// @param mistakes gets what is wrong with single samples
-/// @throws UserError for what is no tar file, or one that was cut short
+/// @throws UserError for what is not a tar file, or is truncated
 ShardIndex scan_shard(const File& shard, MistakeList& mistakes);
 
 }  // namespace flotilla

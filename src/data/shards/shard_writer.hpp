@@ -33,7 +33,7 @@ std::vector<std::int64_t> cut_into_shards(const ImageList& list, std::span<const
                                           std::int64_t shard_bytes);
 
 /// The size of the file of sample i. @param mistakes gets what is wrong with it: a missing or empty file, a
-/// path that is no line of text
+/// path that is not a line of text
 std::int64_t examine_image(const ImageList& list, std::int64_t i, MistakeList& mistakes);
 
 /// Consecutive samples of a list that become one shard.

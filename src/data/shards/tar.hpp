@@ -38,8 +38,8 @@ struct Header {
 /// Whether a block is all zeros.
 bool is_zero(std::span<const std::byte> block);
 
-/// Nothing if the checksum of the block does not fit: it is no header. A size that is no number below 2⁶³ is
-/// −1.
+/// Nothing if the checksum of the block does not match: it is not a header. A size that is not a number below
+/// 2⁶³ is −1.
 std::optional<Header> parse_header(std::span<const std::byte> block);
 
 /// The records of a pax header about the next member.

@@ -75,7 +75,7 @@ std::int64_t number_at(std::string_view& text) {
   return value;
 }
 
-/// Paths may hold any character: their length stands before them.
+/// Paths may hold any character: their length precedes them.
 std::string path_at(std::string_view& text) {
   const auto length = static_cast<std::size_t>(number_at(text));
   require(length < text.size(), "a plan of staging is cut off");

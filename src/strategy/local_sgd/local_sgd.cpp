@@ -108,7 +108,7 @@ void LocalSgd::resume(const Resumption& resumed) {
     samples_ = resumed.numbers.at("samples");
     loss_ = resumed.numbers.at("loss");
   }
-  // Absent in checkpoints of earlier versions. Averaging equal values once more does no harm.
+  // Absent in checkpoints of earlier versions. Averaging equal values again does no harm.
   const auto said = [&](const char* name) {
     const auto number = resumed.numbers.find(name);
     return number != resumed.numbers.end() && number->second > 0.0;

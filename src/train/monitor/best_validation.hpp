@@ -29,7 +29,7 @@ class BestValidation {
   bool is_known() const { return !kept_.empty(); }
   /// Steps of the best validations, the best one first.
   std::vector<std::int64_t> steps() const;
-  /// Whether as many validations as train.patience were not better than the best before them.
+  /// Whether the last train.patience validations were not better than the best before them.
   bool out_of_patience() const { return patience_ > 0 && waited_ >= patience_; }
   bool reached_target() const;  ///< Whether the best is at least train.target, of a loss or rmse at most
   /// "accuracy_top1 0.91250 at step 410"

@@ -11,7 +11,7 @@
 
 namespace flotilla {
 
-/// Figures of a model of classes that treat all classes alike, whatever their sizes: macro_f1,
+/// Figures of a classifier that weight all classes equally, whatever their sizes: macro_f1,
 /// balanced_accuracy, and up to most_classes_of_auc classes roc_auc and roc_auc_bound. Everything is counted
 /// in integers, so that the counts of several workers add up to exactly those of one that saw all samples.
 class ClassCounts {

@@ -23,7 +23,7 @@ inline bool predicts_clicks(const ModelConfig& model) {
 /// Probabilities p are counted in bins ⌊p · 4095⌋, as in Fleet (docs/fleet.md, "Clicks").
 inline constexpr std::size_t click_bins = 4096;
 
-/// The count of bin b and label l stands at 2 b + l.
+/// The count of bin b and label l is at index 2 b + l.
 inline constexpr std::size_t click_cells = 2 * click_bins;
 
 /// p = 1 / (1 + exp(l₀ − l₁)) of two logits, in double.

@@ -44,7 +44,7 @@ struct ProcessorMeans {
 };
 
 /// "were taken 63 % of the time, while a thread had something to compute: stop other programs there, …", for
-/// waits that stand out.
+/// unusually long waits.
 /// @param worker "rank 3 on node7", where it matters
 std::string processor_advice(const ProcessorWaiting& waiting, const ProcessorMeans& means,
                              const std::string& worker = "");
