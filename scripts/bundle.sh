@@ -200,7 +200,7 @@ export OPAL_PREFIX="$here" OPAL_BINDIR="$here/bin" OPAL_LIBDIR="$here/lib" OPAL_
 export OPAL_PKGDATADIR="$here/share/openmpi" OPAL_SYSCONFDIR="$here/etc/openmpi"
 export PMIX_PREFIX="$here" PMIX_LIBDIR="$here/lib" PMIX_PKGLIBDIR="$here/lib/pmix" PMIX_PKGDATADIR="$here/share/pmix"
 export HWLOC_PLUGINS_PATH="$here/lib/hwloc"
-# Open MPI wants a program that reaches other hosts, also where it starts nothing there.
+# Open MPI needs a program that reaches other hosts, even if it starts nothing there.
 export PATH="${PATH:-/usr/bin:/bin}"
 command -v ssh >/dev/null || export OMPI_MCA_plm_rsh_agent="${OMPI_MCA_plm_rsh_agent:-/bin/false}"
 ENVIRONMENT

@@ -18,9 +18,9 @@ fi
 command -v clang-tidy-19 >/dev/null || fail 2 "analyzers: clang-tidy-19 is missing (scripts/setup.sh --tools)"
 
 build=build/analyze
-# Left out: Padding, for members stand in the order of their subjects, and some bytes in single objects cost nothing;
-# MPI-Checker, which wants a request to be waited for by the function that made it, and ours are kept in lists;
-# NewDeleteLeaks, which takes the unique_ptr of a conditional expression for lost: LeakSanitizer looks for leaks.
+# Left out: Padding, because members are ordered by subject, and a few bytes in single objects cost nothing; MPI-Checker, which
+# requires a request to be waited for in the function that made it, while ours are kept in lists; NewDeleteLeaks, which reports
+# the unique_ptr of a conditional expression as leaked: LeakSanitizer finds leaks.
 checks='-*,clang-analyzer-*,-clang-analyzer-optin.performance.Padding,-clang-analyzer-optin.mpi.MPI-Checker'
 checks+=',-clang-analyzer-cplusplus.NewDeleteLeaks'
 mkdir -p build
@@ -38,7 +38,7 @@ export build checks
 analyze() {
   local log code=0
   log=$build/findings/$(sha1sum <<<"$1" | cut -c 1-40)
-  # What GCC alone knows among the options is no finding.
+  # An option that only GCC knows is not a finding.
   clang-tidy-19 -p "$build" --quiet --checks="$checks" --extra-arg=-Wno-unknown-warning-option \
     --extra-arg=-Wno-ignored-optimization-argument "$1" >"$log" 2>&1 || code=$?
   ((code == 0)) || grep -qE '(warning|error): ' "$log" ||

@@ -9,7 +9,7 @@
 #   TEST      only tests of these names, "test_loader" or "test_push_pull.np2" (see ctest -N)
 #
 # Ends with a table of the tests, their findings and times; with 1 if there was a finding, or a test failed. The findings
-# lie in build/cpu-…sanitize/findings. What is passed over, and why, stands in tests/support/suppressions.
+# lie in build/cpu-…sanitize/findings. tests/support/suppressions says what is passed over, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh
@@ -89,7 +89,7 @@ for name in "${wanted[@]}"; do
   fi
 done
 
-# A test that skips itself, for what this machine lacks, is no program.
+# A test that is skipped because this machine lacks something has no program.
 mapfile -t targets < <(comm -12 <(printf '%s\n' "${tests[@]%%.*}" | sort -u) \
   <(cmake --build "$build" --target help | sed -n 's/: .*//p' | sort -u))
 say "sanitizers: building ${#targets[@]} programs in $build"
@@ -109,8 +109,8 @@ export races=$PWD/tests/support/suppressions/thread.txt reads=$PWD/tests/fuzz/re
 run_test() {
   local name=$1 outcome=passed began=$SECONDS symbolizer
   local common="log_path='$findings/$name':print_suppressions=0"
-  # Memory that cannot be had is to be refused, as without a sanitizer; libraries that tests preload come first.
-  # A leak does not change the exit code, which tests look at: leaks are counted afterwards. A test reads memory that
+  # Allocations that fail must return an error, as without a sanitizer; libraries that tests preload come first.
+  # A leak does not change the exit code, which tests check: leaks are counted afterwards. A test reads memory that
   # the host cannot reach, and must end by that signal.
   local address="$common:exitcode=0:abort_on_error=1:handle_segv=0"
   # What libraries read past what they were given.

@@ -13,7 +13,7 @@
 #
 # Needs clang-19 and libclang-rt-19-dev. Ends with a table of the targets; with 1 if one of them broke (its input lies in
 # build/cpu-fuzz/found) or made fewer than 1,000 executions. No input may take 10 s or an allocation of 1 GB. Inputs in which
-# HDF5 crashes, so that the program ends with a sentence, are no finding; they are kept in build/cpu-fuzz/ended.
+# HDF5 crashes, so that the program ends with a sentence, are not findings; they are kept in build/cpu-fuzz/ended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/common.sh

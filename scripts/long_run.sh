@@ -69,7 +69,7 @@ while kill -0 "$job" 2>/dev/null; do
   fi
   rank=0
   for pid in $(ranks_of_job); do
-    # A rank may have ended meanwhile: then there is no line of it.
+    # A rank may have ended meanwhile: then it has no line.
     memory=$(awk '/^VmRSS:/ { print $2 }' "/proc/$pid/status" 2>/dev/null || true)
     threads=$(awk '/^Threads:/ { print $2 }' "/proc/$pid/status" 2>/dev/null || true)
     files=$(find "/proc/$pid/fd" -mindepth 1 2>/dev/null | wc -l)

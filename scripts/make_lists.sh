@@ -90,7 +90,7 @@ rows_of_folders() {
   fi
   odd=$(find -L "$folder" -mindepth 2 -name $'*[\t\n]*' -print -quit) || unreadable
   [[ -z $odd ]] || mistake "a name holds a tab or a line break, which a list cannot: '$odd'"
-  # Hidden files (._a.jpg of some systems is no image) and what lies in hidden folders are not looked at.
+  # Hidden files (._a.jpg of some systems is not an image) and the contents of hidden folders are ignored.
   # shellcheck disable=SC2016
   others=$(find -L "$folder" -mindepth 2 -type f -printf '%P\n' | awk -F/ -v rows="$work/rows" '
     /(^|\/)\./ { next }
@@ -101,7 +101,7 @@ rows_of_folders() {
   ((others == 0)) || say "make_lists: left out $others files in class folders that do not end in .jpg, .jpeg or .png"
 }
 
-# Checks the table's form, then that each image is there: one look at the folder, however long the table.
+# Checks the table's form, then that each image is there: the folder is listed once, however long the table is.
 rows_of_table() {
   # shellcheck disable=SC2016  # $1 … are awk's
   awk -v header="$header" -v name="$table" -v rows_file="$work/rows" '

@@ -131,7 +131,7 @@ for package in "${packages[@]}"; do
   is_installed "$package" || missing+=("$package")
 done
 if $with_tools; then
-  # A tool that package lists already read do not offer is no reason to read them again.
+  # If a tool is missing from package lists that were already read, they are not read again.
   lists_read=false
   is_offered g++ && lists_read=true
   for package in "${tools[@]}"; do

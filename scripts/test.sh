@@ -59,7 +59,7 @@ count() {
   value=$(sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" 2>/dev/null | head -n 1)
   echo "${value:-0}"
 }
-# What each failed test printed last, once more at the end, where a reader looks first. GoogleTest's lines about what passed
+# Repeats the last lines of each failed test at the end, where a reader looks first. GoogleTest's lines about what passed
 # are left out.
 if ((code != 0)); then
   awk '

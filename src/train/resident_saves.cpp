@@ -65,7 +65,7 @@ Decision choose(const Config& config, const ResidentRecord& record, const std::v
   return {.state = newest, .line = cat(what, used)};
 }
 
-/// JSON for other ranks; names of folders need not be UTF-8, which JSON wants.
+/// JSON for other ranks; names of folders need not be UTF-8, which JSON requires.
 std::string utf8_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

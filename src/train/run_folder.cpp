@@ -26,7 +26,7 @@ SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place&
           .exchange = [own](const std::string& mine, std::int64_t step) noexcept {
             // A call that fails here leaves this worker out of step with the others for good, so it ends the
             // job instead of a save (FailureHandler::end_job_at_terminate).
-            own->patient_barrier(step);  // some write longer than others; training wants the processor
+            own->patient_barrier(step);  // some write longer than others; training needs the processor
             return own->all_gather(mine, step);
           }};
 }

@@ -26,7 +26,7 @@ Snapshot large_snapshot(std::int64_t step) {
   return snapshot;
 }
 
-/// Saves `first`, `first` + 1 … for ever, and sends each step that is said to be saved.
+/// Saves `first`, `first` + 1 … forever, and sends each step that is reported as saved.
 [[noreturn]] void save_until_killed(const std::string& folder, std::int64_t first, int pipe) {
   CheckpointWriter writer(folder, 2);
   for (std::int64_t step = first;; ++step) {

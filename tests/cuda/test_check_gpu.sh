@@ -58,7 +58,7 @@ lines_that_fail_and_lines_that_hang() {
   expect_said '0 held, 2 failed, 1 skipped' 1 check a '^(card|test_gpu_conv2d|test_gpu_order)$' --limit 2
   expect_results 'a line that hangs' 'card skipped' 'test_gpu_conv2d FAILED' 'test_gpu_order FAILED'
   expect 'the reason of a hang' 1 "$(grep -c 'test_gpu_conv2d.*ended, it may take 2 s; begun' "$work/found/table.txt")"
-  # Bash goes on counting from the seconds that it is given.
+  # Bash continues to count from the SECONDS that it is given.
   expect_said '0 held, 2 failed' 1 env SECONDS=534 bash "$source/scripts/check_gpu.sh" --rehearse --build "$build" --only '^(version|card)$' a "$work/found"
   expect "a part's end" 2 "$(grep -c "the part's 9 minutes were over" "$work/found/table.txt")"
   no_line_outlives_the_script

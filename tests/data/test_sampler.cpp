@@ -332,7 +332,7 @@ TEST(Sampler, WithSharesAndDropTheSmallestEndsTheEpoch) {
   EXPECT_EQ(sampler.after({0, 0}, 3), (Position{1, 0}));
   const Indices second = samples_of(sampler, 1, 0);
   EXPECT_EQ(std::set(second.begin(), second.end()).size(), 24U);
-  // A position of other workers that is no whole number of steps is rounded up.
+  // A position of other workers that is not a whole number of steps is rounded up.
   EXPECT_EQ(sampler.after({0, 17}, 1), (Position{1, 0}));
 }
 

@@ -27,7 +27,7 @@ constexpr int steps_of_next_run = 20;
 constexpr double watchdog_s = 5.0;
 constexpr double patience_s = 25.0;
 
-/// The words by which a message tells of a failing call, any of which will do.
+/// Words of a message that reports a failing call; any of them will do.
 std::vector<std::string> signs_of(const FailingCall& call) {
   if (call.word == "memory") return {"out of memory", "out_of_memory", "Cannot allocate memory"};
   if (call.word == "map") return {"Cannot allocate memory", "out of memory"};
@@ -40,7 +40,7 @@ std::vector<std::string> signs_of(const FailingCall& call) {
   return {"Input/output error", "can't retrieve stat info"};
 }
 
-/// The newest checkpoint that metrics.jsonl tells of; 0: none. Its last line may be cut off.
+/// The newest checkpoint in metrics.jsonl; 0: none. Its last line may be cut off.
 int reported_step(const std::string& output) {
   std::istringstream text(read_file(output + "/metrics.jsonl"));
   std::string line;

@@ -28,7 +28,7 @@ struct FailingCall {
 /// The line of Flotilla that reports such a failure, of an error rather than a warning; empty: none.
 std::string line_about(const FailingCall& call, const std::string& errors);
 
-/// The step from which a run says that it goes on; −1: it says nothing. @param output its stdout
+/// The step from which a run says that it resumes; −1: it does not say so. @param output its stdout
 std::int64_t first_step(const std::string& output);
 
 /// The end of a run with a failing call.
@@ -37,7 +37,7 @@ struct Attempt {
   std::string about{};  ///< What it was about this time
   int exit_code = -1;
   double seconds = 0.0;
-  std::string said{};    ///< The line that tells of it; empty: none does
+  std::string said{};    ///< The line that reports it; empty: there is none
   std::string errors{};  ///< All of stderr
   std::string wrong{};   ///< Empty: all as it should be
 };
@@ -53,7 +53,7 @@ class FailureSweep {
 
   /// Every call of these ranks in a run in which none fails, the first of each place only, in order.
   std::vector<FailingCall> calls(Phase phase, const std::vector<int>& ranks) const;
-  /// Lets it fail, waits until all ranks are gone, and then looks whether the next run goes on.
+  /// Makes the call fail, waits until all ranks are gone, and then checks whether the next run resumes.
   Attempt fail(Phase phase, const FailingCall& call) const;
 
  private:

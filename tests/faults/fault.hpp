@@ -14,7 +14,7 @@ enum class Harm {
   kill_launcher,       ///< mpirun
   end_launcher,        ///< SIGTERM to mpirun
   die_at_call,         ///< A rank is killed in a write, sync or rename of a checkpoint's file
-  stop_rank,           ///< SIGSTOP, for ever
+  stop_rank,           ///< SIGSTOP, forever
   pause_rank,          ///< SIGSTOP for a second; the run goes on and is asked to stop
   ask_to_stop,         ///< SIGUSR1 to mpirun
   end_ranks,           ///< SIGTERM to each rank, as Slurm does

@@ -33,7 +33,7 @@ struct Outcome {
   nlohmann::json json(const SoakCase& one) const;
 };
 
-/// One run that is disturbed and goes on.
+/// One run that is disturbed and resumed.
 class FaultedRun {
  public:
   FaultedRun(const SoakCase& one, SoakPlace place, const References& references);

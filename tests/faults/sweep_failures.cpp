@@ -16,8 +16,8 @@
 #include "tests/runs/program.hpp"
 
 // Lets one call after another fail on one rank, of every place in the program that makes such calls, for
-// every strategy, in new runs and in runs that resume: all ranks must end in time, with a line that tells of
-// that failure, and the next run must go on from the newest checkpoint that was reported. Prints a line for
+// every strategy, in new runs and in runs that resume: all ranks must end in time, with a line that reports
+// that failure, and the next run must resume from the newest checkpoint that was reported. Prints a line for
 // each attempt and a table; exit code 1 if anything was wrong, 2 if no call failed.
 
 namespace flotilla::test {

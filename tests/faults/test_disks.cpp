@@ -51,7 +51,7 @@ class Disk : public testing::Test {
     return find_newest_good(output_, [](const std::string& text) { ADD_FAILURE() << text; }).value_or("");
   }
   std::int64_t step_of_newest() const { return read_checkpoint(newest()).state.step; }
-  /// The run goes on from what is there to its end.
+  /// Expects that the run resumes from what exists and completes.
   void expect_to_go_on() {
     const std::int64_t saved = step_of_newest();
     const Result resumed = flotilla(2, arguments({"train.steps=" + std::to_string(saved + 30)}));

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.rank = 1, .word = "open", .about = "/flotilla-"},
              2,
              "cannot share memory: a file in /dev/shm cannot be opened: "},
-        // HDF5 fails to close what it never can: the run goes on, and ends well.
+        // HDF5 never manages to close its file: the run goes on and ends normally.
         Case{"local-sgd",
              {.rank = 0, .word = "write", .about = "memfd"},
              0,

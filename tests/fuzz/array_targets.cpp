@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t most_bytes = 1 << 20;
 constexpr std::int64_t most_rows = 1 << 16;  ///< 9 kB may claim half a million, of which each is read alone
 
-/// Runs `use` with each pair of arrays of a file that are small enough. @param input a file of arrays, told
-/// by its first bytes
+/// Runs `use` with each pair of arrays of a file that are small enough. @param input a file of arrays,
+/// recognised by its first bytes
 template <class Use>
 void for_each_pair(Input input, const Use& use) {
   const InputFile file(input);

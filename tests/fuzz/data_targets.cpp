@@ -163,7 +163,7 @@ void hdf5_arrays(Input input) {
   }
 }
 
-/// HDF5, .npy and .npz, told by their first bytes.
+/// HDF5, .npy and .npz, recognised by their first bytes.
 void known_arrays(Input input) {
   const InputFile file(input);
   try {

@@ -42,7 +42,7 @@ class Message {
   std::size_t size_;
 };
 
-/// A request for rows of tables of width 4 and 10, in all wires, and what a server makes of it.
+/// A request for rows of tables of width 4 and 10, in all wires, and a server's handling of it.
 void row_request(Input input) {
   const Message message(input);
   const std::array<SparseTableSpec, 2> specs{SparseTableSpec{.width = 4, .rule = {rules::Adam{}}},

@@ -74,7 +74,7 @@ done_all() {
   jobs=()
 }
 
-# section HEADING HANDLER: the handler gets each command that stands there.
+# section HEADING HANDLER: the handler gets each command in that section.
 section() {
   local command
   commands_of "$page" "$1" > list

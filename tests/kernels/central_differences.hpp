@@ -23,7 +23,7 @@ inline Doubles random_doubles(std::int64_t count, std::uint64_t stream) {
   return values;
 }
 
-/// Σ a · b, which makes of all outputs a scalar function.
+/// Σ a · b, which turns all outputs into a scalar function.
 inline double product(const Doubles& a, const Doubles& b) {
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];

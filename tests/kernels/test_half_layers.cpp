@@ -58,9 +58,9 @@ TEST_P(HalfLayers, ALinearLayerLeavesHalvesButForTheGradientsOfItsParameters) {
   EXPECT_FALSE(are_halves(GetParam(), results.db));
 }
 
-// Relative to the norm of what it is about: each rounding of operands, of which there are independent ones
-// (x, w: 2 in y; y and dy, w: 3 in dx and dw, whose slopes double those of y), and the last one of the
-// result.
+// The bound is relative to the norm of the compared values: each rounding of operands, of which there are
+// independent ones (x, w: 2 in y; y and dy, w: 3 in dx and dw, whose slopes double those of y), and the last
+// one of the result.
 TEST_P(HalfLayers, ALinearLayerIsAsFarFromFloat32AsItsRoundings) {
   const double unit = test::rounding_error(GetParam());
 

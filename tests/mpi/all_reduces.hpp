@@ -26,7 +26,7 @@ inline std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.algorithm << " " << name(way.wire) << " " << way.ranks_per_group;
 }
 
-/// GoogleTest wants letters and digits.
+/// GoogleTest allows only letters and digits.
 inline std::string test_name(const Way& way) {
   std::string name = way.algorithm + std::string(flotilla::name(way.wire));
   if (way.algorithm == "hierarchical")

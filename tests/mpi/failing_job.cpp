@@ -50,7 +50,7 @@ std::unique_ptr<Collectives> make(const std::string& kind, const Communicator& w
   return kind == "mpi" ? make_mpi_all_reduce(world) : make_shared_memory_all_reduce(world, storage);
 }
 
-/// The others are certainly inside when the last rank throws, and would stay there for ever.
+/// The others are certainly inside when the last rank throws, and would stay there forever.
 void wait_until_others_wait() {
   std::this_thread::sleep_for(200ms);
 }

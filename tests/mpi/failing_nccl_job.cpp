@@ -37,8 +37,8 @@ void give_up(const Communicator& world, NativeStream stream) {
   collectives->wait();
 }
 
-/// The network breaks for the last rank. It learns of that while its training thread goes on handing out
-/// work, as it does on a device.
+/// The network breaks for the last rank. It learns of that while its training thread continues to queue work,
+/// as on a real device.
 void lose_the_network(const Communicator& world, NativeStream stream) {
   std::vector<float> memory(1000);
   const auto collectives = flotilla::mpi::make_nccl_all_reduce(world, stream);

@@ -12,7 +12,7 @@
 #include "tests/mpi/push_pull_job.hpp"
 
 // Messages to a server that no worker sends: too short, too long, of unknown kinds. Each ends the server with
-// an error; none is read as what it is not.
+// an error; none is read as another kind.
 
 namespace flotilla::mpi {
 namespace {

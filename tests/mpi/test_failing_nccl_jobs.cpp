@@ -14,7 +14,7 @@ using flotilla::test::Outcome;
 
 constexpr const char* aborted = "fake NCCL: aborted";
 
-/// The job "way" ends by what NCCL tells of itself, in what it did at that time.
+/// Expects that the job `way` ends with the error that NCCL reports, naming what it did at that time.
 void expect_broken_network(const std::string& way, const std::string& activity) {
   const Outcome outcome = launch(FAILING_NCCL_JOB, 2, way);
   const std::string said =

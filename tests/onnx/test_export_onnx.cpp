@@ -197,7 +197,7 @@ TEST_F(ExportOnnx, OfAClickModelTakesFeaturesAndGivesTwoClasses) {
                        {"--with-preprocessing is for images", "\"libsvm\": leave it out"}));
 }
 
-/// What an exported file tells of the scaling: "[0.5] [0.5]"; empty: nothing.
+/// The scaling in an exported file: "[0.5] [0.5]"; empty: nothing.
 std::string scale_of(const onnx::ModelProto& model) {
   std::string text;
   for (const char* key : {"mean", "std"})

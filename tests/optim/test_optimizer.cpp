@@ -29,7 +29,7 @@ ArenaLayout small_layout() {
   return layout;
 }
 
-/// What is known of one tensor: its parameters, and as many slots as the rule wants.
+/// What is known of one tensor: its parameters, and as many slots as the rule has.
 struct Known {
   Values p;
   Values a = Values(p.size());

@@ -66,7 +66,7 @@ TEST(RowMessages, AreReadAsWritten) {
   EXPECT_FALSE(RowRequestReader(request.bytes(), widths).next());
 }
 
-/// Reads to the end; whatever stands there must not be read beyond it.
+/// Reads to the end; nothing may be read beyond it, whatever the bytes are.
 void read_all(std::span<const std::byte> bytes) {
   RowRequestReader reader(bytes, widths);
   while (const auto section = reader.next()) {

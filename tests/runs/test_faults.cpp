@@ -47,7 +47,7 @@ class LostRank : public testing::TestWithParam<Loss> {
                                        loss.signal == SIGSTOP ? "run.watchdog_s=4" : "run.watchdog_s=60",
                                        std::string("strategy.all_reduce=") + loss.all_reduce,
                                        "strategy.ranks_per_group=" + std::to_string(ranks_per_group(loss))}));
-    // The second: a sanitizer would want to be loaded first.
+    // Loaded second, because a sanitizer must be loaded first.
     if (loss.signal == leave_signal)
       command =
           with_variables(command, {"LD_PRELOAD=" LEAVE_AT_SIGNAL, "ASAN_OPTIONS=verify_asan_link_order=0"});

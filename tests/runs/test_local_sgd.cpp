@@ -97,7 +97,7 @@ std::int64_t go_back_into_a_period(const std::string& run_folder) {
   }
 }
 
-// The killed run has no end, so that it cannot come before the kill; how far the others go is told by it.
+// The killed run has no limit, so that it cannot end before the kill; it determines how far the others go.
 TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunAfterAKillInTheMiddleOfAPeriod) {
   for (std::size_t lost = 0; const Texts& strategy : strategies()) {
     const TemporaryFolder folder;
@@ -239,7 +239,7 @@ TEST(LocalSgdRuns, StopWhereGroupsTakeStepsTogether) {
   for (const Case& one : {Case{2, "2", "1"}, Case{3, "2", "2"}, Case{4, "2", "1"}}) {
     const TemporaryFolder folder;
 
-    // Rank 0 alone looks at the clock, so it always hears of it first.
+    // Only rank 0 reads the clock, so it always learns of the limit first.
     const Result stopped = flotilla(
         one.ranks,
         arguments(folder.path("run"),

@@ -59,7 +59,7 @@ TEST_F(Schedules, APlateauFollowsTheValidationsAndGoesOnInItsCooldown) {
     const Result whole = train(2, name, more);
     ASSERT_EQ(whole.exit_code, 0) << whole.errors;
 
-    // ReduceLROnPlateau(factor=0.5, patience=0, threshold=0.2, cooldown=2), written once more.
+    // ReduceLROnPlateau(factor=0.5, patience=0, threshold=0.2, cooldown=2), written again.
     std::vector<double> expected;
     double rate = 0.02;
     double best = 1e300;

@@ -7,7 +7,7 @@
 
 #include "tests/runs/program.hpp"
 
-// What a training does on cores that are not its own. None of these tests looks at the time that it takes.
+// Tests a training on cores that are not its own. None of these tests measures time.
 
 namespace flotilla::test {
 namespace {

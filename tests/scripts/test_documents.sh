@@ -103,7 +103,7 @@ elsewhere() {
   esac
 }
 
-# run PAGE COMMAND: it ends with 0, or as the page says, and trains what it is about.
+# run PAGE COMMAND: runs the command, which must end with 0 or as the page says, and have something to train.
 run() {
   local page=$1 command=$2 code=0 expected=0 began=$SECONDS said
   if elsewhere "$command"; then

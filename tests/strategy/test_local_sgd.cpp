@@ -324,7 +324,7 @@ TEST(LocalSgd, GroupsAverageAmongEachOtherOnly) {
   std::vector<float> roots = training.parameters();
   world.broadcast(std::span<float>(roots));
   EXPECT_EQ(training.parameters(), roots);
-  EXPECT_EQ(outcome.samples, 32.0);  // of each group one worker told the sums of both
+  EXPECT_EQ(outcome.samples, 32.0);  // one worker of each group reported the sums of both
 }
 
 TEST(LocalSgd, EstimatesStatisticsFromTrainingBatches) {

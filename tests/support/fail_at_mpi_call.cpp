@@ -3,8 +3,7 @@
 
 #include "tests/faults/fail_at_call.hpp"
 
-// The calls of MPI among those that fail_at_call.cpp lets fail: MPI's functions stand under a second name,
-// PMPI_….
+// The calls of MPI among those that fail_at_call.cpp lets fail: MPI's functions have a second name, PMPI_….
 
 using flotilla::test::fails;
 

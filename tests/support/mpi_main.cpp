@@ -21,7 +21,7 @@ class RankPrinter : public testing::EmptyTestEventListener {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
 
-  /// GoogleTest holds its lock here: asking it for the current test would wait for ever.
+  /// GoogleTest holds its lock here: asking it for the current test would wait forever.
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
     const char* file = result.file_name() != nullptr ? result.file_name() : "unknown file";

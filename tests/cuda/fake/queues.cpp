@@ -39,7 +39,7 @@ class Stream {
                                 waiting.front().after.stream->done >= waiting.front().after.works);
   }
   void do_first() {
-    // Counted when it is done; what it calls may look at this stream.
+    // Counted when it is done; what it calls may examine this stream.
     const Item item = std::move(waiting.front());
     waiting.front() = {};
     if (item.work) item.work();
@@ -87,7 +87,7 @@ std::shared_ptr<Stream> known(cudaStream_t handle) {
   return found->second;
 }
 
-/// One of those that may go on without other ranks; null: none can.
+/// A stream that can proceed without other ranks; null: none can.
 Stream* free_one() {
   std::vector<Stream*> ready;
   for (const auto& [address, stream] : streams)
@@ -100,7 +100,7 @@ void forget_destroyed() {
                 [](const auto& one) { return one.second->destroyed && one.second->waiting.empty(); });
 }
 
-/// The GPU goes on by itself.
+/// Lets the GPU proceed by itself.
 void go_on() {
   while (chance().happens(chance().eagerness)) {
     Stream* const stream = free_one();

@@ -47,7 +47,7 @@ void save_hdf5(const std::string& path, const std::vector<StoredArray>& arrays, 
 Bytes npy(const StoredArray& array, int version = 1, bool fortran = false);
 struct ZipForm {
   bool deflated = false;
-  bool zip64 = false;  ///< Sizes and places stand in extra fields, as those of more than 4 GiB
+  bool zip64 = false;  ///< Sizes and positions are in extra fields, like those above 4 GiB
 };
 /// A ZIP archive of NAME.npy files.
 Bytes npz(const std::vector<StoredArray>& arrays, const ZipForm& form = {});

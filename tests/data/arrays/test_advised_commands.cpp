@@ -63,8 +63,8 @@ class AdvisedCommands : public test::BadArrays {
     EXPECT_NE(said, "") << name << " is read";
     return said;
   }
-  /// Expects that a file is refused with a command, and that the command makes of it one with the samples of
-  /// `images`.
+  /// Expects that a file is refused with a command, and that the command turns it into one with the samples
+  /// of `images`.
   void expect_helps(const std::string& name, const std::string& command, const std::string& path = {}) {
     SCOPED_TRACE(name);
     const std::string said = refusal(name);

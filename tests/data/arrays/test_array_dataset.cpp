@@ -308,7 +308,7 @@ TEST_F(ArrayChunks, InflatesChunksThatAreShuffledAndExceedTheCacheTogether) {
   const auto is_inflated = [](const Dataset& opened) {
     return opened.description().find(", inflated in ") != std::string::npos;
   };
-  // 640 kB each; the numbers of the second file go on where those of the first end.
+  // 640 kB each; the numbers of the second file continue those of the first.
   for (const std::vector<std::int64_t>& chunk :
        {std::vector<std::int64_t>{7, 2, 20, 20}, {400, 1, 20, 20}, {64, 2, 20, 3}}) {
     const test::Hdf5Layout layout{.chunk = chunk, .shuffle = true, .deflate = 1};

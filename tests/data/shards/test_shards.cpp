@@ -260,7 +260,7 @@ TEST_F(Shards, ThatChangeAfterTheyWereOpenedAreNotRead) {
 
   std::vector<std::byte> to;
   EXPECT_THROW(source->read(0, to), UserError);
-  source->will_read(0, 1);  // a hint: what is wrong is told by reading
+  source->will_read(0, 1);  // a hint: reading reports what is wrong
 }
 
 TEST_F(Shards, OfWhichThereAreManyAreOpenedAsTheyAreNeeded) {

@@ -23,7 +23,7 @@ std::vector<FakeLaunch> take_fake_launches();
 int fake_communicators();  ///< Communicators that this rank has made so far.
 int fake_aborts();         ///< Communicators that it gave up with ncclCommAbort.
 
-/// From now on ncclCommGetAsyncError tells of a failure of the network. A program whose environment has
+/// From now on ncclCommGetAsyncError reports a failure of the network. A program whose environment has
 /// FLOTILLA_FAKE_NCCL_GATHERS=N sees that of each communicator alone, from its gather number N (0: the first)
 /// on, which never ends.
 void break_fake_network();
