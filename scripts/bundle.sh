@@ -4,8 +4,7 @@
 #
 #   scripts/bundle.sh [--build build/cpu] [--mpi carried|site] [--cuda carried|site] [--gpu-check] OUTPUT
 #
-# OUTPUT/bin/flotilla starts it, decks and job scripts are in folders next to it; an OUTPUT that ends in .tar.xz is that folder
-# packed.
+# OUTPUT/bin/flotilla starts it, decks and job scripts lie next to it; an OUTPUT that ends in .tar.xz is that folder packed.
 # What stays the machine's: Linux, a glibc as new as the one here, and a GPU's driver. "carried", the default, brings
 # Open MPI 4 with bin/mpirun for one host and for TCP; "site" leaves MPI out, for a cluster whose own Open MPI has the same
 # libmpi.so and knows its network. "--cuda site" leaves out cuDNN, cuBLAS, NCCL and nvrtc: bin/* take those of the folders in
