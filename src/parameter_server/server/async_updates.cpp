@@ -5,14 +5,15 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
+#include "src/parameter_server/server/staleness_bound.hpp"
 #include "src/parameter_server/server/update_mode.hpp"
 #include "src/strategy/buckets.hpp"
 
@@ -50,19 +51,16 @@ class AsyncUpdates : public UpdateMode {
 
  private:
   struct Worker {
-    std::int64_t pushes = 0;     ///< Complete ones so far
     std::int64_t staleness = 0;  ///< Staleness of its last push that was applied: other workers' updates
     std::int64_t seen = 0;       ///< Number of updates when its last answer began
     /// Number of updates in the values that its next push was computed with: `seen`, or with a pipeline that
     /// of the answer before
     std::int64_t used = 0;
-    std::optional<mpi::WorkerRequest> push{};  ///< The push that is not completely answered yet
-    std::optional<std::int64_t> step{};        ///< The optimizer step for that push
-    std::size_t updated = 0;                   ///< Values of the push that the update has used
-    std::size_t answered = 0;                  ///< Values that were sent back for the push
-    bool left = false;
+    std::optional<mpi::WorkerRequest> push{};               ///< The push that is not completely answered yet
+    std::optional<std::int64_t> step{};                     ///< The optimizer step for that push
+    std::size_t updated = 0;                                ///< Values of the push that the update has used
+    std::size_t answered = 0;                               ///< Values that were sent back for the push
     bool learns() const { return push->head.batches > 0; }  ///< False: its steps overflowed
-    bool pauses = false;  ///< It waits for other workers, so they must not wait for it
     std::array<float, header_floats> header_sums{};
   };
 
@@ -72,11 +70,11 @@ class AsyncUpdates : public UpdateMode {
   void finish(Worker& worker);
   void share_header(Worker& worker);
   void answer(Worker& worker);
-  bool too_far_ahead(const Worker& worker) const;
-  void answer_who_may_go_on();
 
   bool adds_differences_;
   std::vector<Worker> workers_;
+  StalenessBound<> bound_;
+  std::int64_t last_staleness_ = 0;  ///< Sum over the workers
   std::int64_t updates_ = 0;
   StalenessHistogram staleness_;
 };
@@ -116,36 +114,39 @@ std::string StalenessHistogram::text() const {
 AsyncUpdates::AsyncUpdates(const Parts& parts)
     : UpdateMode(parts),
       adds_differences_(parts.config.server()->mode == ServerMode::geo),
-      workers_(static_cast<std::size_t>(parts.workers)) {}
+      workers_(static_cast<std::size_t>(parts.workers)),
+      bound_(workers_.size(), parts.config.server()->max_staleness) {}
 
 void AsyncUpdates::take(const mpi::WorkerRequest& request) {
-  Worker& worker = workers_.at(static_cast<std::size_t>(request.worker));
+  const auto index = static_cast<std::size_t>(request.worker);
+  Worker& worker = workers_.at(index);
   switch (request.head.kind) {
     case mpi::RequestKind::pull:
       parts().requests.answer(request.worker, parts().shard.array(request.head.array));
       worker.seen = worker.used = updates_;
       return;
-    case mpi::RequestKind::farewell: worker.left = true; break;
+    case mpi::RequestKind::farewell:
+      bound_.set_awaited(index, false);
+      set_progress(request.worker, left);
+      break;
     case mpi::RequestKind::push_pull:
-      worker.pauses = false;
+      bound_.set_awaited(index, true);
       require(!worker.push || !worker.push->complete, "worker ", request.worker,
               " pushes before it was answered");
       worker.push = request;
       update(worker);
+      if (worker.step) bound_.hold(index, request.complete);
+      // A worker that is too far ahead to be answered waits for the others.
+      set_progress(request.worker, request.complete ? 1 : 0);
       break;
     case mpi::RequestKind::rows:
       answer_rows(request);
       parts().requests.release(request);
       return;
-    case mpi::RequestKind::pause: worker.pauses = true; break;
+    case mpi::RequestKind::pause: bound_.set_awaited(index, false); break;  // It waits for the others.
     case mpi::RequestKind::command: throw InternalError("a server cannot take this request");
   }
-  answer_who_may_go_on();
-  // A worker that is too far ahead to be answered waits for the others.
-  const auto waits = [](const Worker& other) { return other.push && other.push->complete; };
-  const bool somebody_waits = std::ranges::any_of(workers_, waits);
-  for (std::size_t i = 0; i < workers_.size(); ++i)
-    wait_for(i, somebody_waits && !workers_[i].left && !waits(workers_[i]));
+  bound_.release([this](std::size_t held) { answer(workers_[held]); });
 }
 
 /// Server 0 alone has them: the sums over the workers of what each pushed last, and the mean of its
@@ -156,10 +157,8 @@ void AsyncUpdates::share_header(Worker& worker) {
   std::fill_n(sums, header_size, 0.0F);
   for (const Worker& other : workers_)
     for (std::size_t i = 0; i < header_size; ++i) sums[i] += other.header_sums[i];
-  std::int64_t staleness = 0;
-  for (const Worker& other : workers_) staleness += other.staleness;
   sums[header_staleness] =
-      static_cast<float>(static_cast<double>(staleness) / static_cast<double>(workers_.size()));
+      static_cast<float>(static_cast<double>(last_staleness_) / static_cast<double>(workers_.size()));
 }
 
 /// Updates with the part of the push that was received and not used yet.
@@ -175,7 +174,10 @@ void AsyncUpdates::update(Worker& worker) {
 void AsyncUpdates::update(Worker& worker, std::size_t end) {
   const trace::Span span("update");
   if (worker.updated == 0) {
-    if (worker.learns()) worker.staleness = updates_ - worker.used;
+    if (worker.learns()) {
+      last_staleness_ -= std::exchange(worker.staleness, updates_ - worker.used);
+      last_staleness_ += worker.staleness;
+    }
     if (parts().shard.leading() > 0) share_header(worker);
   }
   if (worker.learns()) learn(worker, end);
@@ -208,7 +210,7 @@ void AsyncUpdates::finish(Worker& worker) {
                       1.0 / static_cast<double>(request.head.batches), *worker.step);
   answer_rows(request);
   parts().requests.release(request);
-  ++worker.pushes;
+  bound_.count(static_cast<std::size_t>(request.worker));
   if (!worker.learns()) return;
   staleness_.add(worker.staleness);
   ++updates_;
@@ -227,25 +229,11 @@ void AsyncUpdates::answer(Worker& worker) {
   parts().requests.answer(worker.push->worker, parts().shard.array(0), worker.updated);
   worker.answered = worker.updated;
   if (!complete) return;
+  set_progress(worker.push->worker, 0);
   worker.push.reset();
   worker.step.reset();
   worker.updated = 0;
   worker.answered = 0;
-}
-
-bool AsyncUpdates::too_far_ahead(const Worker& worker) const {
-  const std::int64_t bound = parts().config.server()->max_staleness;
-  if (bound == 0) return false;
-  const std::int64_t pushes = worker.pushes + (worker.push->complete ? 0 : 1);
-  std::int64_t last = std::numeric_limits<std::int64_t>::max();
-  for (const Worker& other : workers_)
-    if (!other.left && !other.pauses) last = std::min(last, other.pushes);
-  return last < pushes - bound;
-}
-
-void AsyncUpdates::answer_who_may_go_on() {
-  for (Worker& worker : workers_)
-    if (worker.push && worker.step && !too_far_ahead(worker)) answer(worker);
 }
 
 std::vector<std::string> AsyncUpdates::report() const {

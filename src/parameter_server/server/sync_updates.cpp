@@ -11,6 +11,7 @@
 #include "kernels/trace.hpp"
 #include "models/layer.hpp"
 #include "mpi/core/communicator.hpp"
+#include "src/parameter_server/server/staleness_bound.hpp"
 #include "src/parameter_server/server/update_mode.hpp"
 #include "src/strategy/buckets.hpp"
 
@@ -85,14 +86,15 @@ class SyncUpdates : public UpdateMode {
   DeviceSpan<const float> sum(std::size_t begin, std::size_t end);
   double clip_factor(DeviceSpan<const float> gradients, double scale) const;
   double learning_rate() const;
-  void tell_missing();
 
   std::vector<std::optional<mpi::WorkerRequest>>
       pushes_;  ///< Pushes of this step, by worker, as far as received
-  std::vector<bool> left_;
   TensorNorms norms_;
   int present_ = 0;                                   ///< Workers that have not left
   int pushed_ = 0;                                    ///< Workers that have pushed in this step
+  int complete_ = 0;                                  ///< Workers whose push of this step is all here
+  std::int64_t pushed_step_ = 0;                      ///< The step that they push
+  LeastCount<> here_;                                 ///< Values that are here of each push of this step
   std::optional<std::int64_t> step_;                  ///< The optimizer step, once it has begun
   std::size_t updated_ = 0;                           ///< Values that were updated in this step
   Storage sum_;                                       ///< Sum of the workers' gradients
@@ -103,7 +105,6 @@ class SyncUpdates : public UpdateMode {
 SyncUpdates::SyncUpdates(const Parts& parts)
     : UpdateMode(parts),
       pushes_(static_cast<std::size_t>(parts.workers)),
-      left_(static_cast<std::size_t>(parts.workers)),
       norms_(parts.servers, parts.shard.tensors_of_blocks(), parts.shard.tensors()),
       present_(parts.workers) {
   if (parts.config.server()->slice_parameters)
@@ -119,17 +120,22 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
       parts().requests.answer(request.worker, parts().shard.array(request.head.array));
       return;
     case mpi::RequestKind::farewell:
-      left_[worker] = true;
+      set_progress(request.worker, left);
       --present_;
       break;
     case mpi::RequestKind::push_pull:
       require(!pushes_[worker] || !pushes_[worker]->complete, "worker ", request.worker,
               " pushes twice in a step");
-      for (const auto& push : pushes_)
-        require(!push || push->head.step == request.head.step, "worker ", request.worker, " pushes step ",
-                request.head.step, ", worker ", push ? push->worker : 0, " step ",
-                push ? push->head.step : 0);
-      if (!pushes_[worker]) ++pushed_;
+      if (pushed_ == 0) pushed_step_ = request.head.step;
+      require(request.head.step == pushed_step_, "worker ", request.worker, " pushes step ",
+              request.head.step, ", another worker step ", pushed_step_);
+      if (pushes_[worker])
+        here_.remove(static_cast<std::int64_t>(pushes_[worker]->here));
+      else
+        ++pushed_;
+      here_.add(static_cast<std::int64_t>(request.here));
+      if (request.complete) ++complete_;
+      set_progress(request.worker, request.here + (request.complete ? 1 : 0));
       pushes_[worker] = request;
       break;
     case mpi::RequestKind::rows:
@@ -141,16 +147,6 @@ void SyncUpdates::take(const mpi::WorkerRequest& request) {
     case mpi::RequestKind::command: throw InternalError("a synchronous server cannot take this request");
   }
   if (pushed_ > 0 && pushed_ == present_) update();
-  tell_missing();
-}
-
-/// Reports the workers that have pushed less than another as awaited.
-void SyncUpdates::tell_missing() {
-  const auto here = [](const std::optional<mpi::WorkerRequest>& push) {
-    return push ? push->here + (push->complete ? 1 : 0) : 0;
-  };
-  const std::size_t most = here(*std::ranges::max_element(pushes_, {}, here));
-  for (std::size_t i = 0; i < pushes_.size(); ++i) wait_for(i, !left_[i] && here(pushes_[i]) < most);
 }
 
 /// The sum of the pushed values in [begin, end); the values themselves where only one worker has pushed.
@@ -189,23 +185,18 @@ bool SyncUpdates::skips() const {
 
 /// Updates the values that all workers have pushed and that were not updated yet.
 void SyncUpdates::update() {
-  std::size_t here = parts().shard.size();
-  bool complete = true;
-  for (const auto& push : pushes_) {
-    if (!push) continue;
-    here = std::min(here, push->here);
-    complete = complete && push->complete;
-  }
+  const auto here = static_cast<std::size_t>(here_.least());
   if (here < parts().shard.leading()) return;
   // Once even where this server has nothing: all servers take part in computing the norms.
   const bool first = !step_;
   Optimizer& optimizer = parts().shard.optimizer();
   if (first) step_ = skips() ? optimizer.steps() : optimizer.begin_step();
-  if (first || here > updated_) update(here);
+  const bool updates = first || here > updated_;
+  if (updates) update(here);
   // The last values show a worker that all is done, rows included.
-  if (complete) {
+  if (complete_ == pushed_) {
     finish();
-  } else if (here < parts().shard.size()) {
+  } else if (updates && here < parts().shard.size()) {
     answer(here);
   }
 }
@@ -248,10 +239,12 @@ void SyncUpdates::finish() {
     if (!push) continue;
     answer_rows(*push);
     parts().requests.release(*push);
+    set_progress(push->worker, 0);
   }
   answer(parts().shard.size());
   std::ranges::fill(pushes_, std::nullopt);
-  pushed_ = 0;
+  here_ = {};
+  pushed_ = complete_ = 0;
   step_.reset();
   updated_ = 0;
   if (learned) ++updates_;
