@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -19,6 +20,7 @@ namespace flotilla::mpi {
 namespace {
 
 constexpr long patient_nap_ns = 1'000'000;
+constexpr int gather_tag = 9;
 
 MPI_Datatype type_of(float) {
   return MPI_FLOAT;
@@ -82,6 +84,14 @@ void gather_pieces(MPI_Comm comm, int rank, std::span<const T> mine, std::span<T
     if (static_cast<int>(from) == rank) std::ranges::copy(mine, part.begin());
     broadcast_pieces(comm, part, static_cast<int>(from), at);
   }
+}
+
+std::vector<std::int64_t> gather_lengths(MPI_Comm comm, int ranks, std::size_t mine, const CallSite& at) {
+  const auto length = static_cast<std::int64_t>(mine);
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(ranks));
+  check(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm), "MPI_Allgather",
+        at.where);
+  return lengths;
 }
 
 }  // namespace
@@ -200,15 +210,41 @@ void Communicator::all_gather(std::span<const T> mine, std::span<T> all, CallSit
 
 std::vector<std::string> Communicator::all_gather(const std::string& mine, CallSite at) const {
   const CollectiveScope call(*this, "all-gather of texts", at);
-  const auto length = static_cast<std::int64_t>(mine.size());
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()));
-  gather_pieces(handle_->comm, rank(), std::span(&length, 1), std::span(lengths), at);
-  std::vector<std::string> all;
-  for (int from = 0; from < size(); ++from) {
-    std::string text = from == rank() ? mine : std::string();
-    text.resize(static_cast<std::size_t>(lengths[static_cast<std::size_t>(from)]));
-    broadcast_pieces(handle_->comm, std::span(text.data(), text.size()), from, at);
-    all.push_back(std::move(text));
+  const std::vector<std::int64_t> lengths = gather_lengths(handle_->comm, size(), mine.size(), at);
+  std::vector<std::string> all(lengths.size());
+  const auto own = static_cast<std::size_t>(rank());
+  std::string part;
+  for_each_gather(lengths, largest_piece, [&](std::span<const int> counts, std::span<const int> begins) {
+    part.resize(static_cast<std::size_t>(begins.back() + counts.back()));
+    check(MPI_Allgatherv(mine.data() + all[own].size(), counts[own], MPI_CHAR, part.data(), counts.data(),
+                         begins.data(), MPI_CHAR, handle_->comm),
+          "MPI_Allgatherv", at.where);
+    for (std::size_t from = 0; from < all.size(); ++from)
+      all[from].append(part, static_cast<std::size_t>(begins[from]), static_cast<std::size_t>(counts[from]));
+  });
+  return all;
+}
+
+template <Scalar T>
+std::vector<T> Communicator::gather(std::span<const T> mine, CallSite at) const {
+  const CollectiveScope call(*this, "gather", type_word<T>(), -1, at);
+  const std::vector<std::int64_t> lengths = gather_lengths(handle_->comm, size(), mine.size(), at);
+  if (!is_root()) {
+    for_each_piece(mine.size(), largest_piece, [&](std::size_t offset, int count) {
+      check(MPI_Send(mine.data() + offset, count, type_of(T{}), 0, gather_tag, handle_->comm), "MPI_Send",
+            at.where);
+    });
+    return {};
+  }
+  std::vector<T> all(static_cast<std::size_t>(std::reduce(lengths.begin(), lengths.end())));
+  T* to = std::ranges::copy(mine, all.data()).out;
+  for (int from = 1; from < size(); ++from) {
+    const auto length = static_cast<std::size_t>(lengths[static_cast<std::size_t>(from)]);
+    for_each_piece(length, largest_piece, [&](std::size_t offset, int count) {
+      check(MPI_Recv(to + offset, count, type_of(T{}), from, gather_tag, handle_->comm, MPI_STATUS_IGNORE),
+            "MPI_Recv", at.where);
+    });
+    to += length;
   }
   return all;
 }
@@ -237,5 +273,7 @@ template void Communicator::all_gather(std::span<const std::int64_t>, std::span<
                                        CallSite) const;
 template void Communicator::all_gather(std::span<const std::byte>, std::span<std::byte>, CallSite) const;
 template void Communicator::all_gather(std::span<const char>, std::span<char>, CallSite) const;
+template std::vector<float> Communicator::gather(std::span<const float>, CallSite) const;
+template std::vector<char> Communicator::gather(std::span<const char>, CallSite) const;
 
 }  // namespace flotilla::mpi

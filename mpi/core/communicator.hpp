@@ -67,7 +67,10 @@ class Communicator {
   /// nothing.
   template <Scalar T>
   void all_gather(std::span<const T> mine, std::span<T> all, CallSite at = {}) const;
-  /// Collective. In rank order.
+  /// Collective. The values of all ranks, whose counts may differ, in rank order, on rank 0; empty elsewhere.
+  template <Scalar T>
+  std::vector<T> gather(std::span<const T> mine, CallSite at = {}) const;
+  /// Collective. In rank order. Two calls of MPI, whatever the number of ranks, up to 1 GiB in all.
   std::vector<std::string> all_gather(const std::string& mine, CallSite at = {}) const;
 
  private:

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
 
 namespace flotilla::mpi {
 
@@ -68,6 +72,24 @@ template <class F>
 void for_each_piece(std::size_t total, std::size_t limit, F&& f) {
   for (std::size_t offset = 0; offset < total; offset += limit) {
     f(offset, static_cast<int>(std::min(limit, total - offset)));
+  }
+}
+
+/// Cuts the gathering of arrays of unequal lengths into calls of at most `limit` values of all ranks
+/// together, in which each rank has the same most. Calls f(counts, begins) with each rank's count and where
+/// its values lie among those of the call; not at all if all arrays are empty.
+/// @param limit at least the number of ranks
+template <class F>
+void for_each_gather(std::span<const std::int64_t> lengths, std::size_t limit, F&& f) {
+  const auto most = static_cast<std::int64_t>(limit / lengths.size());
+  const std::int64_t longest = *std::ranges::max_element(lengths);
+  std::vector<int> counts(lengths.size());
+  std::vector<int> begins(lengths.size());
+  for (std::int64_t done = 0; done < longest; done += most) {
+    for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+      counts[rank] = static_cast<int>(std::clamp<std::int64_t>(lengths[rank] - done, 0, most));
+    std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), 0);
+    f(counts, begins);
   }
 }
 

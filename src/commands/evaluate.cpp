@@ -29,7 +29,6 @@
 #include "src/data/data_file.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/data/images/image_folder.hpp"
-#include "src/data/sampler.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/metrics.hpp"
@@ -109,14 +108,7 @@ class SampleOutputs {
 
 void SampleOutputs::write(const std::string& path, std::int64_t outputs, std::int64_t samples,
                           const mpi::Communicator& world) const {
-  std::vector<float> all;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const ValidationShard shard = validation_shard(samples, world.size(), rank);
-    std::vector<float> part((static_cast<std::size_t>((shard.end - shard.begin) * outputs)));
-    if (rank == world.rank()) part = values_;
-    world.broadcast(std::span<float>(part), rank);
-    if (world.is_root()) all.insert(all.end(), part.begin(), part.end());
-  }
+  const std::vector<float> all = world.gather(std::span(values_));
   agree(world, [&] {
     if (world.is_root()) write_array(path, "vectors", {samples, outputs}, all);
   });

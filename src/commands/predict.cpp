@@ -5,11 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
+#include <sstream>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint.hpp"
@@ -235,20 +236,16 @@ Lines lines_of(const PredictionTask& task, Inference& inference, ValidationShard
   return lines;
 }
 
-/// Collective. Those of all ranks, in their order, on rank 0.
+/// Collective. The lines of all ranks, in the order of the ranks; the text on rank 0 alone.
 Lines gathered(const Lines& mine, const mpi::Communicator& world) {
+  const std::vector<char> text = world.gather(std::span<const char>(mine.text));
   Lines all;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    std::string text = rank == world.rank() ? mine.text : std::string();
-    world.broadcast(text, rank);
-    if (world.is_root()) all.text += text;
-    std::array<std::int64_t, 1> count{std::ssize(mine.bad)};
-    world.broadcast(std::span<std::int64_t>(count), rank);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count[0]); ++i) {
-      std::string why = rank == world.rank() ? mine.bad[i] : std::string();
-      world.broadcast(why, rank);
-      all.bad.push_back(why);
-    }
+  all.text.assign(text.begin(), text.end());
+  std::string bad;
+  for (const std::string& why : mine.bad) bad += why + '\0';
+  for (const std::string& of_rank : world.all_gather(bad)) {
+    std::istringstream reasons(of_rank);
+    for (std::string why; std::getline(reasons, why, '\0');) all.bad.push_back(why);
   }
   return all;
 }

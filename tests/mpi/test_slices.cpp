@@ -44,6 +44,28 @@ TEST(Slices, DifferByOneLineAtMost) {
   EXPECT_LE(std::ranges::max(sizes) - std::ranges::min(sizes), 16U);
 }
 
+TEST(Gathers, BringEveryValueOnceInCallsOfLimitedSize) {
+  const std::vector<std::int64_t> lengths{5, 0, 12, 1};
+  for (const std::size_t limit : {4U, 8U, 21U, 48U, 1U << 30U}) {
+    std::vector<std::int64_t> gathered(lengths.size());
+    std::size_t calls = 0;
+    for_each_gather(lengths, limit, [&](std::span<const int> counts, std::span<const int> begins) {
+      int begin = 0;
+      for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+        EXPECT_EQ(begins[rank], begin);
+        begin += counts[rank];
+        gathered[rank] += counts[rank];
+      }
+      EXPECT_LE(static_cast<std::size_t>(begin), limit);
+      ++calls;
+    });
+
+    EXPECT_EQ(gathered, lengths) << limit;
+    EXPECT_EQ(calls, (12 + limit / 4 - 1) / (limit / 4)) << limit;
+  }
+  for_each_gather(std::vector<std::int64_t>(3), 100, [](auto, auto) { FAIL() << "there is nothing"; });
+}
+
 /// The sum of a tree that splits at the largest power of two below the count.
 float tree_sum(std::span<const float> values) {
   if (values.size() == 1) return values[0];

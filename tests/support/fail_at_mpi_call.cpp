@@ -47,6 +47,11 @@ int MPI_Allgather(const void* from, int sent, MPI_Datatype from_type, void* to, 
   return call("message", "MPI_Allgather", __builtin_return_address(0), PMPI_Allgather, from, sent, from_type,
               to, got, to_type, comm);
 }
+int MPI_Allgatherv(const void* from, int sent, MPI_Datatype from_type, void* to, const int* got,
+                   const int* at, MPI_Datatype to_type, MPI_Comm comm) {
+  return call("message", "MPI_Allgatherv", __builtin_return_address(0), PMPI_Allgatherv, from, sent,
+              from_type, to, got, at, to_type, comm);
+}
 int MPI_Iallgather(const void* from, int sent, MPI_Datatype from_type, void* to, int got,
                    MPI_Datatype to_type, MPI_Comm comm, MPI_Request* request) {
   return call("message", "MPI_Iallgather", __builtin_return_address(0), PMPI_Iallgather, from, sent,
