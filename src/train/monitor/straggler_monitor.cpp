@@ -21,16 +21,10 @@ namespace flotilla {
 LastArrivals::LastArrivals(int workers)
     : times_last(static_cast<std::size_t>(workers)), cost_ns(static_cast<std::size_t>(workers)) {}
 
-void LastArrivals::record(std::span<const std::int64_t> waits_ns) {
-  require(waits_ns.size() == cost_ns.size(), "waits of ", waits_ns.size(), " workers of ", cost_ns.size());
-  if (waits_ns.size() < 2) return;
-  const auto last = static_cast<std::size_t>(std::ranges::min_element(waits_ns) - waits_ns.begin());
-  std::int64_t next = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t worker = 0; worker < waits_ns.size(); ++worker)
-    if (worker != last) next = std::min(next, waits_ns[worker]);
+void LastArrivals::record(int last, std::int64_t cost) {
   ++synchronisations;
-  ++times_last[last];
-  cost_ns[last] += next - waits_ns[last];
+  ++times_last.at(static_cast<std::size_t>(last));
+  cost_ns[static_cast<std::size_t>(last)] += cost;
 }
 
 namespace {
@@ -134,18 +128,20 @@ void StragglerMonitor::keep(const StepTimes& spent) {
   kept_[count_++] = spent;
 }
 
-/// Collective.
+/// Collective. Reduces the waits to the least and the next, whatever the number of workers.
 LastArrivals StragglerMonitor::arrivals_of_kept(std::vector<int>& last_of) const {
-  std::vector<float> mine;
-  for (std::size_t i = 0; i < count_; ++i) mine.push_back(static_cast<float>(kept_[i].wait_ns));
-  const std::vector<float> all = world_.all_gather(std::span<const float>(mine));
+  const std::int64_t workers = world_.size();
+  std::vector<std::int64_t> mine;  // wait × workers + worker: the first of equal waits is the least
+  for (std::size_t i = 0; i < count_; ++i) mine.push_back(kept_[i].wait_ns * workers + world_.rank());
+  std::vector<std::int64_t> least = mine;
+  world_.all_reduce(std::span(least), mpi::Op::min);
+  for (std::size_t i = 0; i < count_; ++i)
+    if (mine[i] == least[i]) mine[i] = std::numeric_limits<std::int64_t>::max();
+  world_.all_reduce(std::span(mine), mpi::Op::min);
   LastArrivals arrivals(world_.size());
-  std::vector<std::int64_t> waits(static_cast<std::size_t>(world_.size()));
   for (std::size_t i = 0; i < count_; ++i) {
-    for (std::size_t worker = 0; worker < waits.size(); ++worker)
-      waits[worker] = static_cast<std::int64_t>(all[worker * count_ + i]);
-    arrivals.record(waits);
-    last_of.push_back(static_cast<int>(std::ranges::min_element(waits) - waits.begin()));
+    last_of.push_back(static_cast<int>(least[i] % workers));
+    arrivals.record(last_of.back(), mine[i] / workers - least[i] / workers);
   }
   return arrivals;
 }

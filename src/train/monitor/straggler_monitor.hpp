@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,9 @@ struct LastArrivals {
       cost_ns;  ///< Time that all would have saved, had it arrived with the one before it
 
   explicit LastArrivals(int workers);
-  /// Records one synchronisation, in which worker w waited waits_ns[w], common waits included: the worker
-  /// that waited least arrived last. Needs no common clock.
-  void record(std::span<const std::int64_t> waits_ns);
+  /// Records one synchronisation: the worker that waited least arrived last, which cost what the next one
+  /// waited longer. Needs no common clock.
+  void record(int last, std::int64_t cost);
 };
 
 /// The phases of a worker's time, besides waiting for others.

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/train/monitor/straggler_monitor.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/allocation_count.hpp"
 #include "tests/support/messages.hpp"
+#include "tests/support/mpi_calls.hpp"
 #include "tests/support/within.hpp"
 #include "tests/train/training_run.hpp"
 
@@ -60,6 +64,36 @@ TEST_F(StragglerMonitorOnAllRanks, NamesTheWorkerThePhaseAndTheCost) {
   EXPECT_TRUE(test::within(report.compute_s, 1.0, 1e-6));
   EXPECT_EQ(report.text(report.slowest, "node7"),
             "rank 1 on node7: last 75 of 100 times, in the optimizer, cost all 57 % (1.5 s)");
+}
+
+TEST_F(StragglerMonitorOnAllRanks, BlamesWhoWaitedLeastForWhatTheNextDid) {
+  const auto workers = static_cast<std::size_t>(world.size());
+  const auto own = static_cast<std::size_t>(world.rank());
+  std::mt19937 random(3);  // the same on all
+  StragglerMonitor log(world);
+  StepTimes total;
+  std::vector<std::int64_t> times_last(workers);
+  std::vector<std::int64_t> cost_ns(workers);
+  for (int i = 1; i <= 1000; ++i) {
+    std::vector<std::int64_t> waits(workers);
+    for (std::int64_t& wait : waits)
+      wait = 1'000'000'007 * static_cast<std::int64_t>(random() % 8);  // some are equal
+    total.wait_ns += waits[own];
+    log.after_step(i, total);
+    const auto last = std::ranges::min_element(waits);
+    const auto worker = static_cast<std::size_t>(last - waits.begin());
+    const std::int64_t least = std::exchange(*last, std::int64_t{1} << 62);
+    ++times_last[worker];
+    cost_ns[worker] += std::ranges::min(waits) - least;
+  }
+  test::mpi_calls() = {};
+
+  const StragglerReport report = log.gather();
+
+  EXPECT_EQ(log.times_last(), times_last[own]);
+  EXPECT_EQ(log.cost_s(), static_cast<double>(cost_ns[own]) * 1e-9);
+  EXPECT_EQ(report.slowest, std::ranges::max_element(cost_ns) - cost_ns.begin());
+  EXPECT_LE(test::mpi_calls().gathered, 16);  // whatever the number of synchronisations
 }
 
 TEST_F(StragglerMonitorOnAllRanks, BeginsAnewAfterAReportAndRemembersTheWhole) {
