@@ -141,7 +141,7 @@ std::vector<StateSource> sources_of_saves(RunParts& run) {
 
 /// The trace sinks of a run, never written here; null if the deck asks for no trace.
 std::unique_ptr<TraceFile> trace_buffers(const Config& config, int rank) {
-  if (!config.run.trace) return nullptr;
+  if (!config.run.files.trace) return nullptr;
   auto trace = std::make_unique<TraceFile>("", rank, 0);
   trace->thread("training");
   for (std::int64_t i = 0; i < communicators(config); ++i) trace->thread("communication");

@@ -41,7 +41,7 @@ void make_range_test(const FindRateArguments& arguments, Config& config) {
   config.train.steps = arguments.steps;
   config.train.seconds = 0.0;
   config.run.log_every = 1;  // all workers know each loss
-  config.run.trace = false;
+  config.run.files.trace = false;
 }
 
 std::vector<double> epochs_of_steps(const Sharding& sharding, std::int64_t steps) {

@@ -40,7 +40,7 @@ namespace {
 class Tracing {
  public:
   Tracing(const Config& config, const mpi::Communicator& world) : loading_(loader_options(config.data)) {
-    if (!config.run.trace) return;
+    if (!config.run.files.trace) return;
     file_ = std::make_unique<TraceFile>(rank_file(config.run.output + "/trace", world.rank(), ".json"),
                                         world.rank(), mpi::clock_offset_ns(world));
     trace::record_this_thread(file_->thread("training"));
@@ -96,7 +96,7 @@ TimeLimit find_time_limit(const RunConfig& config, const mpi::Communicator& worl
 
 /// mlperf.log on worker 0 if the deck asks for it, with its lines about the start written; otherwise null.
 std::unique_ptr<MlperfLog> make_mlperf_log(const RunParts& run, const LoadedCheckpoint* resumed) {
-  if (!run.config.run.mlperf_log || !run.machine.workers.is_root()) return nullptr;
+  if (!run.config.run.files.mlperf_log || !run.machine.workers.is_root()) return nullptr;
   const std::int64_t epochs = resumed == nullptr ? 0 : resumed->state.position.epoch;
   const std::int64_t step = resumed == nullptr ? 0 : resumed->state.step;
   auto log = std::make_unique<MlperfLog>(run.config.run.output + "/mlperf.log", step, epochs);

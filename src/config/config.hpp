@@ -29,14 +29,25 @@ struct EmulatedStragglerConfig {
   bool take_turns = false;   ///< Each pause hits the next worker, beginning with `rank`
 };
 
+/// run.rank_logs; `automatic`: all up to 64 workers, else own.
+enum class RankLogs { automatic, all, own, none };
+template <>
+inline constexpr auto words_of<RankLogs> = deck_words("auto", "all", "own", "none");
+
+/// Files in run.output that the deck chooses.
+struct RunFilesConfig {
+  RankLogs rank_logs = RankLogs::automatic;  ///< Lines in the logs of ranks other than 0
+  bool trace = false;
+  bool mlperf_log = false;  ///< Write mlperf.log (docs/mlperf.md)
+};
+
 struct RunConfig {
   std::int64_t seed = 1;
   std::string output;                    ///< Folder; default runs/<name of the deck>
   std::string resume = "auto";           ///< "auto", "never" or a checkpoint (file or folder)
   std::vector<std::string> resume_with;  ///< Keys and tables that may differ from the checkpoint's
   std::int64_t log_every = 100;          ///< steps
-  bool trace = false;
-  bool mlperf_log = false;         ///< Write mlperf.log (docs/mlperf.md)
+  RunFilesConfig files;
   double watchdog_s = 300.0;       ///< 0: off
   bool check_network = true;       ///< Measure the network at the start, with several hosts
   bool check_collectives = false;  ///< Compare each collective call before it is made

@@ -35,7 +35,7 @@ class RunRules : public RuleChecks {
   }
 
   void mlperf_log() {
-    if (!config.run.mlperf_log || !usable({"model.kind", "checkpoint.best", "train.target"})) return;
+    if (!config.run.files.mlperf_log || !usable({"model.kind", "checkpoint.best", "train.target"})) return;
     if (config.model.kind != "resnet" || config.checkpoint.best != BestMetric::accuracy_top1 ||
         config.train.target == 0.0)
       reject({"run.mlperf_log"},
@@ -179,9 +179,14 @@ std::vector<Key> run_and_device_keys() {
           "checkpoint's: those of schedule, train and data, model.dropout, and all of optimizer but its "
           "kind. What differs is said, and kept in later checkpoints"),
       key<&RunConfig::log_every>("run.log_every", positive(most_steps), of_machine, "Steps between reports"),
-      key<&RunConfig::trace>("run.trace", any_value(), of_machine,
-                             "Write a Chrome trace per rank into run.output/trace"),
-      key<&RunConfig::mlperf_log>(
+      key<&RunConfig::files, &RunFilesConfig::rank_logs>(
+          "run.rank_logs", any_value(), of_machine,
+          "Logs of the ranks besides 0: \"all\" lines; \"own\": a file where a rank "
+          "alone has something to warn "
+          "of; \"none\"; \"auto\": \"all\" up to 64 workers, else \"own\""),
+      key<&RunConfig::files, &RunFilesConfig::trace>("run.trace", any_value(), of_machine,
+                                                     "Write a Chrome trace per rank into run.output/trace"),
+      key<&RunConfig::files, &RunFilesConfig::mlperf_log>(
           "run.mlperf_log", any_value(), of_machine,
           "Write the run's events into run.output/mlperf.log, as MLPerf's compliance checker reads them; "
           "needs model.kind = \"resnet\", checkpoint.best = \"accuracy_top1\" and train.target"),

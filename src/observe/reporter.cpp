@@ -79,11 +79,40 @@ struct Reporter::Impl {
   std::string last_checkpoint;
   std::vector<std::pair<double, std::string>> advice;  ///< Cost in seconds, text
   Clock::time_point started = Clock::now();
+  bool reported_start = false;
+  std::vector<std::string> unwritten;  ///< Lines about this rank while it has no log
 
   bool speaks() const { return options.rank == 0; }
+  LogLines log_lines() const { return speaks() ? LogLines::all : options.log_lines; }
 
+  std::string log_path() const {
+    return fmt::format("{}/log/rank-{:04}.log", options.folder,
+                       options.job_rank < 0 ? options.rank : options.job_rank);
+  }
+
+  void open() {
+    logger = open_log(log_path(), options.append);
+    // spdlog's own handler would write lines that do not begin with "flotilla:".
+    logger->set_error_handler([told = false](const std::string& message) mutable {
+      if (!told) print_warning("cannot write the log: " + message);
+      told = true;
+    });
+  }
+
+  void write(const std::string& line, spdlog::level::level_enum level = spdlog::level::info) {
+    logger->log(level, spdlog::string_view_t(line.data(), line.size()));
+  }
+
+  /// A line that all ranks have.
   void to_log(const std::string& line) {
-    logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+    if (log_lines() == LogLines::all) write(line);
+  }
+
+  void to_own_log(const std::string& line) {
+    if (logger)
+      write(line);
+    else if (log_lines() == LogLines::own)
+      unwritten.push_back(line);
   }
 
   void to_console(const std::string& line, Message kind) {
@@ -94,7 +123,18 @@ struct Reporter::Impl {
   void to_warnings(const std::string& line) {
     if (!warned.insert(line).second) return;
     if (speaks()) print_warning(line);
-    logger->log(spdlog::level::warn, spdlog::string_view_t(line.data(), line.size()));
+    if (!logger) {
+      if (log_lines() == LogLines::none || !reported_start) return;  // Warnings of the start are all ranks'.
+      try {
+        open();
+      } catch (const UserError& error) {  // Training goes on.
+        options.log_lines = LogLines::none;
+        print_warning(error.what());
+        return;
+      }
+      for (const std::string& own : std::exchange(unwritten, {})) write(own);
+    }
+    write(line, spdlog::level::warn);
   }
 
   /// @param text the console's line, unless it shows all
@@ -134,8 +174,8 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
     return;
   }
   make_output_folder(options.folder);
+  std::error_code ignored;  // What is removed need not be there.
   if (impl_->speaks()) {
-    std::error_code ignored;  // It need not be there.
     std::filesystem::remove(options.folder + "/failure.json", ignored);
     for (const char* file : {"/failure.json", "/deck.toml", "/metrics.jsonl"})
       remove_unfinished(options.folder + file);
@@ -146,14 +186,10 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
     impl_->metrics = options.append ? std::make_unique<MetricsFile>(path, options.resumed_step)
                                     : std::make_unique<MetricsFile>(path);
   }
-  impl_->logger = open_log(fmt::format("{}/log/rank-{:04}.log", options.folder,
-                                       options.job_rank < 0 ? options.rank : options.job_rank),
-                           options.append);
-  // spdlog's own handler would write lines that do not begin with "flotilla:".
-  impl_->logger->set_error_handler([told = false](const std::string& message) mutable {
-    if (!told) print_warning("cannot write the log: " + message);
-    told = true;
-  });
+  if (impl_->log_lines() == LogLines::all)
+    impl_->open();
+  else if (!options.append)
+    std::filesystem::remove(impl_->log_path(), ignored);
 }
 
 Reporter::~Reporter() {
@@ -164,6 +200,7 @@ void Reporter::start(const StartReport& report) {
   const std::lock_guard lock(impl_->mutex);
   impl_->facts = report;
   impl_->started = Clock::now();
+  impl_->reported_start = true;
   impl_->to_files_and_console(report, console_line(report), Message::plan);
 }
 
@@ -234,7 +271,7 @@ void Reporter::warn(const std::string& line) {
 
 void Reporter::log(const std::string& line) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->to_log(line);
+  impl_->to_own_log(line);
 }
 
 std::int64_t peak_memory_bytes() {

@@ -112,9 +112,17 @@ enum class Message {
 
 struct LiveStep;
 
+/// Lines in the log of a rank other than 0.
+enum class LogLines {
+  all,
+  own,  ///< Warnings after the start, and what log() says of the rank: a file only where there is a warning
+  none,
+};
+
 struct ReporterOptions {
   std::string folder{};           ///< The run's folder; made if need be. Empty: no files, console only
   int rank = 0;                   ///< Rank 0 writes metrics.jsonl and the console; every rank its log file
+  LogLines log_lines{};           ///< Lines in the log of a rank other than 0
   int job_rank = -1;              ///< Rank in the name of its log file; −1: `rank`
   bool append = false;            ///< True after a resume
   std::int64_t resumed_step = 0;  ///< If append: lines after this step are dropped from metrics.jsonl

@@ -63,17 +63,29 @@ void RunFolder::open(const mpi::Place& place, const LoadedCheckpoint* resumed, c
   });
 }
 
+LogLines log_lines(RankLogs rank_logs, int workers) {
+  constexpr int most_logs = 64;
+  switch (rank_logs) {
+    case RankLogs::all: return LogLines::all;
+    case RankLogs::own: return LogLines::own;
+    case RankLogs::none: return LogLines::none;
+    case RankLogs::automatic: break;
+  }
+  return workers <= most_logs ? LogLines::all : LogLines::own;
+}
+
 void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving) {
   const mpi::CpuProgressScope working(watchdog_, "opening the run's folder");
   const std::string& folder = config_.run.output;
   const std::string checkpoints = folder + "/checkpoints";
-  reporter_ =
-      std::make_unique<Reporter>(ReporterOptions{.folder = folder,
-                                                 .rank = workers_.rank(),
-                                                 .job_rank = job_rank,
-                                                 .append = resumed != nullptr,
-                                                 .resumed_step = resumed == nullptr ? 0 : resumed->state.step,
-                                                 .resolved_deck = keeps_deck_ ? "" : config_.resolved_text});
+  reporter_ = std::make_unique<Reporter>(
+      ReporterOptions{.folder = folder,
+                      .rank = workers_.rank(),
+                      .log_lines = log_lines(config_.run.files.rank_logs, workers_.size()),
+                      .job_rank = job_rank,
+                      .append = resumed != nullptr,
+                      .resumed_step = resumed == nullptr ? 0 : resumed->state.step,
+                      .resolved_deck = keeps_deck_ ? "" : config_.resolved_text});
   shared_writer_ = std::make_unique<CheckpointWriter>(checkpoints, config_.checkpoint.keep, saving);
   if (config_.checkpoint.per_rank)
     own_writer_ = std::make_unique<CheckpointWriter>(rank_file(checkpoints, workers_.rank(), ""),

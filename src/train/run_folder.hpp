@@ -24,6 +24,9 @@ SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place&
 /// "FOLDER/rank-0003ENDING", the name of a file or folder of one rank.
 std::string rank_file(const std::string& folder, int rank, const char* ending);
 
+/// What the logs of ranks besides 0 hold in a run of so many workers.
+LogLines log_lines(RankLogs rank_logs, int workers);
+
 /// run.output: one run at a time writes there.
 class RunFolder {
  public:

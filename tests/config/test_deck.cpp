@@ -74,7 +74,7 @@ TEST(Deck, OverridesAreLaidOverTheDeck) {
   EXPECT_EQ(config.train.batch_size, 20);
   EXPECT_EQ(config.model.activation, Activation::relu);
   EXPECT_EQ(config.model.widths, (std::vector<std::int64_t>{3, 4}));
-  EXPECT_TRUE(config.run.trace);
+  EXPECT_TRUE(config.run.files.trace);
   EXPECT_EQ(config.schedule.learning_rate, 0.001);
 }
 

@@ -31,7 +31,8 @@ consteval std::size_t members() {
 
 /// The fields that a deck can set.
 constexpr std::size_t count_fields() {
-  std::size_t all = members<RunConfig>() + members<EmulatedStragglerConfig>();
+  std::size_t all = members<RunConfig>() - 1 + members<RunFilesConfig>();  // files
+  all += members<EmulatedStragglerConfig>();
   all += members<DeviceConfig>() - 1 + members<LossScaleConfig>();  // loss_scale
   all += members<ModelConfig>() - 2;                                // layer_places, own
   all += members<DataConfig>() - 7;   // train, validation, pixel_scale_given, found, table, crop, erased
@@ -159,18 +160,18 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 /// table. A new key of a table that is not named as a whole belongs here.
 const std::map<OnResume, std::set<std::string>> considered = {
     {OnResume::of_start, {"run.output", "run.resume", "run.resume_with"}},
-    {OnResume::of_machine, {"run.log_every",         "run.trace",           "run.mlperf_log",
-                            "run.watchdog_s",        "run.check_network",   "run.check_collectives",
-                            "run.time_limit_s",      "run.stop_margin_s",   "run.agreement_every",
-                            "device.kind",           "device.threads",      "device.share",
-                            "device.graphs",         "device.workspace_mb", "model.recompute",
-                            "data.class_names",      "data.stage_to",       "data.threads",
-                            "data.prefetch",         "data.cache",          "data.cache_mb",
-                            "data.max_bad_images",   "checkpoint.every",    "checkpoint.every_s",
-                            "checkpoint.keep",       "checkpoint.best",     "checkpoint.keep_best",
-                            "checkpoint.per_rank",   "checkpoint.resident", "validation.every",
-                            "validation.batch_size", "roles.kind",          "roles.servers",
-                            "roles.server_ranks",    "roles.worker_ranks"}},
+    {OnResume::of_machine, {"run.log_every",         "run.rank_logs",         "run.trace",
+                            "run.mlperf_log",        "run.watchdog_s",        "run.check_network",
+                            "run.check_collectives", "run.time_limit_s",      "run.stop_margin_s",
+                            "run.agreement_every",   "device.kind",           "device.threads",
+                            "device.share",          "device.graphs",         "device.workspace_mb",
+                            "model.recompute",       "data.class_names",      "data.stage_to",
+                            "data.threads",          "data.prefetch",         "data.cache",
+                            "data.cache_mb",         "data.max_bad_images",   "checkpoint.every",
+                            "checkpoint.every_s",    "checkpoint.keep",       "checkpoint.best",
+                            "checkpoint.keep_best",  "checkpoint.per_rank",   "checkpoint.resident",
+                            "validation.every",      "validation.batch_size", "roles.kind",
+                            "roles.servers",         "roles.server_ranks",    "roles.worker_ranks"}},
     {OnResume::may_change,
      {"run.reproducible",
       "run.virtual_shards",

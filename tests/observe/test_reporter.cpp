@@ -225,6 +225,41 @@ TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
   EXPECT_NE(lines[1].find("info: hello"), std::string::npos);
 }
 
+TEST(Reporter, OpensALogOfOwnLinesAtTheFirstWarningAfterTheStart) {
+  for (const LogLines which : {LogLines::own, LogLines::none}) {
+    const test::TemporaryFolder folder;
+    Reporter reporter({.folder = folder.path("run"), .rank = 3, .log_lines = which});
+
+    reporter.log("rank 3 is on node7");
+    reporter.warn("all warn of this");
+    reporter.start({});
+    reporter.step(step_report(1));
+    reporter.say("hello");
+    reporter.log("came last");
+    EXPECT_EQ(files_in(folder.path("run")), 0U);
+    reporter.warn("my disk is full");
+    reporter.step(step_report(2));
+    reporter.log("waited");
+
+    if (which == LogLines::none) {
+      EXPECT_EQ(files_in(folder.path("run")), 0U);
+      continue;
+    }
+    std::string text;
+    for (const std::string& line : lines_of(folder.path("run/log/rank-0003.log")))
+      text += line.substr(24) + "\n";
+    EXPECT_EQ(text, "info: rank 3 is on node7\ninfo: came last\nwarning: my disk is full\ninfo: waited\n");
+  }
+}
+
+TEST(Reporter, GivesRank0AWholeLogInAnyCase) {
+  const test::TemporaryFolder folder;
+
+  Reporter({.folder = folder.path(), .rank = 0, .log_lines = LogLines::none}).say("hello");
+
+  EXPECT_EQ(lines_of(folder.path("log/rank-0000.log")).size(), 1U);
+}
+
 TEST(Reporter, KeepsTheLogWhenItResumes) {
   const test::TemporaryFolder folder;
   Reporter({.folder = folder.path()}).log("before");

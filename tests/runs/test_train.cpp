@@ -49,6 +49,17 @@ TEST(Train, LearnsTheDigitsOfTheRepository) {
             std::string::npos);
 }
 
+TEST(Train, GivesRanksWithNothingToWarnOfNoLogWhereTheDeckSaysSo) {
+  TemporaryFolder folder;
+  ASSERT_EQ(flotilla(2, short_run(folder, "run", {"train.steps=2"})).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("run/log/rank-0001.log")));
+
+  ASSERT_EQ(flotilla(2, short_run(folder, "own", {"train.steps=2", "run.rank_logs=own"})).exit_code, 0);
+
+  EXPECT_TRUE(std::filesystem::exists(folder.path("own/log/rank-0000.log")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("own/log/rank-0001.log")));
+}
+
 TEST(Train, LeavesADeckInTheRunsFolderAsItsAuthorWroteIt) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder.path("run"));

@@ -203,6 +203,14 @@ class Saving : public testing::Test {
 /// Above StateSource::copied_below_bytes with the optimizer's slots.
 const std::vector<std::string> large = {"model.widths=[1700,1700]"};
 
+TEST(RankLogs, HaveAllLinesUpTo64WorkersUnlessTheDeckSaysOtherwise) {
+  EXPECT_EQ(log_lines(RankLogs::automatic, 64), LogLines::all);
+  EXPECT_EQ(log_lines(RankLogs::automatic, 65), LogLines::own);
+  EXPECT_EQ(log_lines(RankLogs::own, 2), LogLines::own);
+  EXPECT_EQ(log_lines(RankLogs::none, 2), LogLines::none);
+  EXPECT_EQ(log_lines(RankLogs::all, 1000), LogLines::all);
+}
+
 TEST_F(Saving, OfALargeModelTakesNoCopyAndIsOfItsOwnStep) {
   if (world_.size() > 2) GTEST_SKIP() << "as on two workers, but slow";
   SavingRun run(mpi::Communicator::world(), folder_, Kind::all_reduce, large);

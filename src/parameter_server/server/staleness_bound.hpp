@@ -77,13 +77,13 @@ class StalenessBound {
 
  private:
   struct Worker {
-    std::int64_t pushes = 0;  ///< Complete ones
+    std::int64_t pushes = 0;  ///< Complete pushes
     bool awaited = true;
   };
 
   std::int64_t bound_;
   std::vector<Worker> workers_;
-  LeastCount<Less> pushes_;                                    ///< Of the awaited workers
+  LeastCount<Less> pushes_;                                    ///< Pushes of the awaited workers
   std::set<std::pair<std::int64_t, std::size_t>, Less> held_;  ///< Number of the push, worker
 };
 
