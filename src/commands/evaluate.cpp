@@ -205,7 +205,7 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
         if (!world.is_root()) return;
         for (const std::string& path : {arguments.vectors, arguments.output})
           if (!path.empty()) check_output_file(path, {});
-        check_outputs({arguments.vectors, arguments.output}, config, config.data.validation,
+        check_outputs({arguments.vectors, arguments.output}, config, config.data.validation_source(),
                       {checkpoint.path, arguments.deck});
         check_ending(arguments.vectors, {".h5", ".hdf5"}, "an HDF5 file");
         check_ending(arguments.output, {".json", ".txt"}, "JSON");

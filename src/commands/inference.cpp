@@ -94,6 +94,18 @@ std::vector<std::string> compare_scaling(const LoadedCheckpoint& checkpoint, con
   return note.empty() ? std::vector<std::string>() : std::vector{note};
 }
 
+/// @throws UserError where other samples are held back than in training, which saw some of them
+void check_share(const LoadedCheckpoint& checkpoint, const Config& config) {
+  const double now = config.data.validation.share;
+  if (now == 0.0 || checkpoint.state.deck.empty()) return;
+  const double then = read_saved_deck(checkpoint.state.deck).data.validation.share;
+  if (now != then)
+    throw UserError(cat("data.validation.share is ", now, ", and was ", then, " in the training of ",
+                        checkpoint.path,
+                        ", which saw samples that would be held back now: leave it out, or "
+                        "name others in data.validation.path"));
+}
+
 }  // namespace
 
 /// The embeddings of a checkpoint, all of them on this rank: there are no servers.
@@ -147,10 +159,15 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
       throw UserError(cat(checkpoint.path,
                           " was trained on other data than data.kind = \"csv\" and keeps no "
                           "columns of a table: give it data of its own kind"));
+    check_share(checkpoint, config);
     data_ = open_validation_data(config, use);
     if (!data_)
-      throw UserError(
-          "the deck names no validation data: set data.validation (on the command line: key=value)");
+      throw UserError(cat("the deck names no validation data: give ",
+                          config.data.keys().path ? "data.validation.path=FILE"
+                          : config.data.keys().files
+                              ? "data.validation.images=FILE data.validation.labels=FILE"
+                              : "data.validation.samples=NUMBER",
+                          " on the command line, or data.validation in the deck"));
     check_label_texts(config.data, *data_);
     notes_ = compare_scaling(checkpoint, config, *data_);
     for (const std::string& warning : data_->facts().warnings) notes_.push_back(warning);

@@ -27,6 +27,7 @@ namespace {
 constexpr std::size_t most_texts = 1000;      // of a column that are counted
 constexpr std::size_t most_categories = 100;  // of a column that the deck takes as one of categories
 constexpr std::size_t most_classes = 20;      // of integers that the deck takes for labels
+constexpr std::int64_t least_to_divide = 10;  // samples of which the deck holds some back
 
 /// The facts about a column.
 struct TableColumn {
@@ -198,8 +199,11 @@ std::string deck_of(const Table& table) {
   text += "input_mean = \"auto\"\ninput_std = \"auto\"\n";
   if (!classes) text += "target_mean = \"auto\"\ntarget_std = \"auto\"\n";
   text += cat("train.path = ", config::quoted(table.path),
-              "\n# validation.path = other samples\n\n[model]\nkind = \"mlp\"\nwidths = "
-              "[64]\nactivation = \"relu\"\n",
+              table.rows < least_to_divide
+                  ? "\n# validation.path = other samples\n"
+                  : "\nvalidation.share = 0.2  # of these samples, held back; or name others in "
+                    "validation.path\n",
+              "\n[model]\nkind = \"mlp\"\nwidths = [64]\nactivation = \"relu\"\n",
               classes ? "" : "loss = \"mse\"\noutputs = 1\n");
   std::int64_t batch = 1;
   while (batch < 64 && 16 * batch < table.rows) batch *= 2;

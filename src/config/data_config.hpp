@@ -45,6 +45,7 @@ struct DataKindKeys {
   bool table = false;    ///< Columns of a text: data.delimiter, data.columns …
   bool clicks = false;   ///< Bags of ids: data.hash_buckets
   bool shares = false;   ///< data.deal
+  bool parted = false;   ///< data.validation.share: samples are read by number, in any order
   bool in_order = false;  ///< data.order is "file" by default
 };
 
@@ -53,19 +54,22 @@ inline constexpr std::array data_kinds = {
     DataKindKeys{.word = "idx",
                  .help = "files of images and labels as MNIST has them, plain or .gz",
                  .augmented = true,
-                 .pixels = true},
+                 .pixels = true,
+                 .parted = true},
     DataKindKeys{.word = "image-list",
                  .help = "JPEG and PNG files named in a list",
                  .path = true,
                  .images = true,
                  .augmented = true,
-                 .colours = true},
+                 .colours = true,
+                 .parted = true},
     DataKindKeys{.word = "image-folder",
                  .help = "a folder of them per class",
                  .path = true,
                  .images = true,
                  .augmented = true,
-                 .colours = true},
+                 .colours = true,
+                 .parted = true},
     DataKindKeys{.word = "webdataset",
                  .help = "tar files of them, as `flotilla pack` and Python's webdataset write them",
                  .path = true,
@@ -79,7 +83,8 @@ inline constexpr std::array data_kinds = {
                  .pixels = true,
                  .arrays = true,
                  .numbers = true,
-                 .shares = true},
+                 .shares = true,
+                 .parted = true},
     DataKindKeys{.word = "numpy",
                  .help = "arrays of samples and of labels or targets",
                  .path = true,
@@ -87,19 +92,22 @@ inline constexpr std::array data_kinds = {
                  .pixels = true,
                  .arrays = true,
                  .numbers = true,
-                 .shares = true},
+                 .shares = true,
+                 .parted = true},
     DataKindKeys{.word = "cifar",
                  .help = "binary files of CIFAR-10 and CIFAR-100",
                  .path = true,
                  .augmented = true,
                  .colours = true,
-                 .shares = true},
+                 .shares = true,
+                 .parted = true},
     DataKindKeys{.word = "csv",
                  .help = "lines of numbers and categories with a label or targets",
                  .path = true,
                  .numbers = true,
                  .table = true,
-                 .shares = true},
+                 .shares = true,
+                 .parted = true},
     // The default is that of PaddlePaddle's Fleet: such files are often larger than memory, and sorted by
     // time.
     DataKindKeys{.word = "criteo",
@@ -112,7 +120,8 @@ inline constexpr std::array data_kinds = {
                  .help = "lines of a label and index:value pairs",
                  .path = true,
                  .clicks = true,
-                 .shares = true},
+                 .shares = true,
+                 .parted = true},
     DataKindKeys{.word = "random", .help = "made up", .files = false},
 };
 static_assert(data_kinds.size() == static_cast<std::size_t>(DataKind::random) + 1);
@@ -176,6 +185,7 @@ struct DataSourceConfig {
   std::string images;        ///< idx
   std::string labels;        ///< idx
   std::int64_t samples = 0;  ///< random
+  double share = 0.0;        ///< validation: of the training samples, held back for it; 0: none
   /// DataKindKeys::path: a file, a folder or a pattern of them; image-list: the list; image-folder: the
   /// folder of the class folders
   std::string path{};
@@ -297,6 +307,9 @@ struct DataConfig {
 
   /// The groups of keys that the kind has.
   const DataKindKeys& keys() const { return data_kinds[static_cast<std::size_t>(kind)]; }
+  /// Where the validation samples lie: with data.validation.share, in the training data.
+  const DataSourceConfig& validation_source() const { return validation.share > 0.0 ? train : validation; }
+  bool has_validation() const { return validation.given || validation.share > 0.0; }
   bool has_images() const { return keys().images; }
   bool has_arrays() const { return keys().arrays; }
   bool has_clicks() const { return keys().clicks; }

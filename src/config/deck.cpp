@@ -83,7 +83,7 @@ std::string needs_text(const Condition& condition, const Config& config) {
 }
 
 /// Drops the deck's values that conflict with choices of the command line: keys of another kind only, and the
-/// other one of batch_size and global_batch_size. Returns a line for each choice that did so.
+/// other one of two that exclude each other. Returns a line for each choice that did so.
 std::vector<std::string> drop_what_overrides_replace(DeckValues& given) {
   std::vector<std::string> notes;
   const auto drop = [&](const std::vector<std::string>& paths, const Origin& origin) {
@@ -93,8 +93,11 @@ std::vector<std::string> drop_what_overrides_replace(DeckValues& given) {
   };
   for (const auto& [path, value] : given.overrides) drop(replaced_by(path, given), value.origin);
 
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 2> exclusive = {
-      {{"train.batch_size", "train.global_batch_size"}, {"train.global_batch_size", "train.batch_size"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> exclusive = {
+      {{"train.batch_size", "train.global_batch_size"},
+       {"train.global_batch_size", "train.batch_size"},
+       {"data.validation.path", "data.validation.share"},
+       {"data.validation.images", "data.validation.share"}}};
   for (const auto& [chosen, other] : exclusive) {
     const auto value = given.overrides.find(chosen);
     if (value == given.overrides.end() || given.overrides.contains(other)) continue;
@@ -145,8 +148,11 @@ void derive(const config::DeckValues& given, Config& config) {
   config.data.train.given = is_given(config.data.train);
   config.data.validation.given = is_given(config.data.validation);
   // An override may take the path away, and with it what belongs to it.
-  if (!config.data.validation.given && given.find("data.validation.path") != nullptr)
+  if (!config.data.validation.given && given.find("data.validation.path") != nullptr) {
+    const double share = config.data.validation.share;
     config.data.validation = {};
+    config.data.validation.share = share;
+  }
   config.data.pixel_scale_given = given.find("data.mean") != nullptr || given.find("data.std") != nullptr;
   if (config.model.has_embeddings()) {
     config.model.classes = 2;

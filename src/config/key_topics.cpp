@@ -63,6 +63,9 @@ std::span<const Topic> topics() {
        {{"data.kind", "dataset, format, input_format, csv, tabular, dataframe, pandas"},
         {"data.train.path", "train_dir, data_dir, train_data, dataset_path, data_path"},
         {"data.validation.path", "val_dir, test_data, val_data, validation_data, test_set"},
+        {"data.validation.share",
+         "validation_split, train_test_split, random_split, split, hold_out, holdout, val_split, val_size, "
+         "test_size, valid_pct"},
         {"data.inputs", "x, features"},
         {"data.targets", "y, labels"},
         {"data.target_columns", "label_column, target_name, y_column"},

@@ -30,6 +30,14 @@ class DataRules : public RuleChecks {
            " are missing");
   }
 
+  void validation_share() {
+    const DataSourceConfig& source = config.data.validation;
+    for (const auto& [key, value] : {std::pair("data.validation.path", &source.path),
+                                     std::pair("data.validation.images", &source.images)})
+      exclude("data.validation.share", source.share > 0.0, key, !value->empty(),
+              "samples are held back from training, or others are named");
+  }
+
   void validation_path() {
     const DataSourceConfig& source = config.data.validation;
     const auto needs_path = [&](const std::string& value, const char* key, const char* what) {
@@ -356,6 +364,12 @@ std::vector<Key> data_source_keys() {
           "Name of the array of their labels or targets; left out: data.targets")
           .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
+      key<&DataConfig::validation, &DataSourceConfig::share>(
+          "data.validation.share", fraction(), must_match,
+          "Share of the training samples that is held back for validation, as 0.1: the same samples "
+          "whatever the seed and the number of ranks; left out or 0: none")
+          .only_for(data_has(&DataKindKeys::parted))
+          .may_be_left_out(),
       key<&DataConfig::validation, &DataSourceConfig::samples>(
           "data.validation.samples", at_least(0, most_steps), must_match,
           "Number of random validation samples; left out or 0: no validation")
@@ -367,6 +381,7 @@ std::vector<Key> data_source_keys() {
 void check_data_rules(const Config& config, const DeckValues& given, Mistakes& mistakes) {
   DataRules rules(config, given, mistakes);
   rules.validation_data();
+  rules.validation_share();
   rules.validation_path();
   rules.click_data();
   rules.blocks();

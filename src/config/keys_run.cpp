@@ -65,9 +65,9 @@ class RunRules : public RuleChecks {
                "train.target needs checkpoint.best, the figure of a validation that is to reach it");
       return;
     }
-    if (!config.data.validation.given)
+    if (!config.data.has_validation())
       reject({"checkpoint.best"}, "checkpoint.best = ", quoted(word(best)),
-             " is a figure of validations: name data.validation");
+             " is a figure of validations: set data.validation.share or data.validation.path");
     if ((best == BestMetric::auc || best == BestMetric::log_loss) && !config.model.has_embeddings())
       reject({"checkpoint.best"}, "checkpoint.best = ", quoted(word(best)),
              " needs model.kind = \"ctr-dnn\", which predicts clicks");

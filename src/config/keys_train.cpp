@@ -85,9 +85,10 @@ class TrainRules : public RuleChecks {
   void plateau() {
     const ScheduleConfig& schedule = config.schedule;
     if (!usable({"schedule.kind"}) || schedule.kind != ScheduleKind::plateau) return;
-    if (!config.data.validation.given)
+    if (!config.data.has_validation())
       reject({"schedule.kind"},
-             "schedule.kind = \"plateau\" follows the results of validations: name data.validation");
+             "schedule.kind = \"plateau\" follows the results of validations: set data.validation.share or "
+             "data.validation.path");
     if (usable({"validation.every"}) && config.validation.every == 0)
       reject({"validation.every", "schedule.kind"},
              "schedule.kind = \"plateau\" follows the results of validations, and validation.every = 0 asks "

@@ -61,7 +61,8 @@ void check_data_files(const Config& config, bool validation_only) {
   std::vector<std::string> mistakes;
   for (const config::Key& key : config::all_keys()) {
     const bool is_read =
-        key.path.starts_with("data.validation.") || (key.path.starts_with("data.train.") && !validation_only);
+        key.path.starts_with("data.validation.") ||
+        (key.path.starts_with("data.train.") && (!validation_only || config.data.validation.share > 0.0));
     if (!is_read || key.name() == "root" || key.path_role != config::PathRole::input ||
         !is_active(key, config))
       continue;

@@ -6,6 +6,7 @@
 
 #include "kernels/random.hpp"
 #include "src/data/data_reader.hpp"
+#include "src/data/held_back.hpp"
 
 namespace flotilla {
 
@@ -186,7 +187,10 @@ std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceCo
                         ", and the model is to predict ", kind(use.targets),
                         "; see model.loss, model.outputs and data.targets"));
   }
-  return opened;
+  const double share = data.validation.share;
+  if (share == 0.0) return opened;
+  return part_of_dataset(std::move(opened), share,
+                         use.training ? SamplePart::training : SamplePart::held_back);
 }
 
 }  // namespace flotilla

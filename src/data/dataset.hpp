@@ -158,7 +158,8 @@ struct DatasetUse {
   std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes
 };
 
-/// Opens the data that the deck names; checks magic numbers, counts, sizes, labels and that files exist.
+/// Opens the data that the deck names, of data.validation.share the part for `use`; checks magic numbers,
+/// counts, sizes, labels and that files exist.
 /// @throws UserError naming file, position and remedy; all mistakes of a list at once.
 /// @param classes of the model; 0: any, which the facts tell
 std::unique_ptr<Dataset> open_dataset(const DataConfig& data, const DataSourceConfig& source,

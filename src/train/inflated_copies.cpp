@@ -23,9 +23,10 @@ InflatedCopies::InflatedCopies(const DataConfig& data, bool validation, const mp
     try {
       std::vector<const DataSourceConfig*> sets;
       if (!validation) sets.push_back(&data.train);
-      if (data.validation.given) sets.push_back(&data.validation);
+      const DataSourceConfig* const second = &data.validation_source();
+      if (data.has_validation() && (validation || second != &data.train)) sets.push_back(second);
       for (const DataSourceConfig* set : sets) {
-        const DatasetUse use{.training = set == &data.train};
+        const DatasetUse use{.training = set == &data.train && !validation};
         for (auto& [path, copy] : inflate({.data = data, .source = *set, .use = use})) {
           handles[path] = copy.handle();
           files.push_back(std::move(copy));

@@ -29,9 +29,9 @@ DatasetUse use_of(const ModelConfig& model) {
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Config& config, DatasetUse use) {
-  if (!config.data.validation.given) return nullptr;
+  if (!config.data.has_validation()) return nullptr;
   use.training = false;
-  return open_dataset(config.data, config.data.validation, config.model.classes,
+  return open_dataset(config.data, config.data.validation_source(), config.model.classes,
                       static_cast<std::uint64_t>(config.run.seed) + 1, use);
 }
 

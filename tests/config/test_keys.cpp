@@ -38,7 +38,7 @@ constexpr std::size_t count_fields() {
   all += members<DataConfig>() - 7;   // train, validation, pixel_scale_given, found, table, crop, erased
   all += members<TableConfig>() - 1;  // labels_classes
   all += members<CropConfig>() + members<EraseConfig>();
-  all += 2 * (members<DataSourceConfig>() - 3);  // given, staged_below, inputs
+  all += 2 * (members<DataSourceConfig>() - 4) + 1;  // given, staged_below, inputs; share is of validation
   all += members<TrainConfig>() + members<OptimizerConfig>();
   all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
   all += members<ReductionConfig>() + 1;  // the strategy's kind is the variant's alternative

@@ -82,6 +82,73 @@ TEST_F(RunsOnTables, TakeWhatWasFoundAlongWithTheModel) {
   EXPECT_EQ(again.exit_code, 0) << again.errors;
 }
 
+TEST_F(RunsOnTables, HoldBackTheSameSamplesForAnyNumberOfRanks) {
+  const std::string share = "data.validation.share=0.25";
+  for (const int ranks : {1, 2, 3}) {
+    const std::string run = cat("share", ranks);
+    const Result trained = train(ranks, run, {share, "checkpoint.best=loss"});
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    EXPECT_NE(trained.output.find("training     72 of 96 samples"), std::string::npos) << trained.output;
+    EXPECT_NE(trained.output.find("validation   24 of 96 samples"), std::string::npos) << trained.output;
+    EXPECT_EQ(found(run), found("share1"));
+    for (const char* data : {"train_data", "validation_data"})
+      EXPECT_EQ(test::first_metrics(folder.path(run), "start").value(data, ""),
+                test::first_metrics(folder.path("share1"), "start").value(data, "no such key"));
+  }
+  EXPECT_NE(found("share1"), "");
+  const Result whole = train(1, "whole");
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  EXPECT_NE(found("share1"), found("whole"));  // the scaling is that of the samples that are trained on
+
+  const Result resumed = train(2, "share1", {share, "checkpoint.best=loss", "train.epochs=6"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  test::expect_told(train(1, "share1", {"data.validation.share=0.5", "train.epochs=7"}),
+                    "data.validation.share: 0.25 in the checkpoint, 0.5 now");
+  test::expect_told(train(1, "share1", {"train.epochs=7"}),
+                    "data.validation.share: 0.25 in the checkpoint, left out now");
+}
+
+TEST_F(RunsOnTables, AreEvaluatedOnWhatWasHeldBack) {
+  const Result trained = train(2, "run", {"data.validation.share=0.25"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const nlohmann::json last = test::last_metrics(folder.path("run"), "validation");
+  for (const int ranks : {1, 3}) {
+    const Result evaluated = test::flotilla(ranks, {"evaluate", folder.path("run"), "--json"});
+    ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+    const auto json = nlohmann::json::parse(evaluated.output);
+    EXPECT_EQ(json["samples"], 24);
+    EXPECT_EQ(json["accuracy_top1"], last["accuracy_top1"]);
+  }
+  const std::string held = "data.validation.path=" + folder.path("held.csv");
+  const Result others = test::flotilla(1, {"evaluate", folder.path("run"), held, "--json"});
+  ASSERT_EQ(others.exit_code, 0) << others.errors;
+  EXPECT_EQ(nlohmann::json::parse(others.output)["samples"], 96);
+  // Another share would evaluate on samples that were trained on.
+  test::expect_told(test::flotilla(1, {"evaluate", folder.path("run"), "data.validation.share=0.5"}),
+                    "data.validation.share is 0.5, and was 0.25 in the training");
+  const Result predicted = test::flotilla(1, {"predict", folder.path("run"), folder.path("held.csv")});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.errors;
+  EXPECT_EQ(test::count(predicted.output, "\n"), 97);
+  const Result rate = test::flotilla(1, {"find-rate", folder.path("deck.toml"), "--steps", "8",
+                                         "data.validation.share=0.25", "run.output=" + folder.path("rate")});
+  EXPECT_EQ(rate.exit_code, 0) << rate.errors;
+  const Result checked = train(2, "new", {"data.validation.share=0.25", "--check", "--data"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors;
+  for (const char* part : {"data.train: all 72 samples", "data.validation: all 24 samples"})
+    EXPECT_NE(checked.output.find(part), std::string::npos) << checked.output;
+}
+
+TEST_F(RunsOnTables, HoldNothingBackBesideOtherValidationData) {
+  const std::string deck = test::read_file(folder.path("deck.toml"));
+  test::write_file(folder.path("deck.toml"), deck + "[data.validation]\nshare = 0.25\npath = \"held.csv\"\n");
+  test::expect_told(train(1, "run"), "data.validation.share and data.validation.path exclude each other");
+  test::write_file(folder.path("deck.toml"), deck + "[data.validation]\nshare = 1\n");
+  test::expect_told(train(1, "run"), "data.validation.share must be");
+  test::write_file(folder.path("deck.toml"), deck);
+  test::expect_told(train(1, "run", {"data.kind=random", "data.validation.share=0.25"}),
+                    "data.validation.share needs data.kind to be one of \"idx\"");
+}
+
 TEST_F(RunsOnTables, TellMistakesOnceForAllRanks) {
   test::write_file(folder.path("train.csv"), "id,x,city,kind\n0,1,Bonn,a\n1,,Ulm,b\n2,3,Ulm,b\n");
   const Result result = train(2, "run");
@@ -96,7 +163,7 @@ TEST_F(RunsOnTables, BeginWithTheDeckOfInspect) {
   test::write_file(folder.path("made.toml"), deck.output);
   const Result checked = test::flotilla(2, {"train", "--check", "--data", folder.path("made.toml")});
   EXPECT_EQ(checked.exit_code, 0) << checked.errors << deck.output;
-  EXPECT_NE(checked.output.find("data.train: all 96 samples can be read"), std::string::npos)
+  EXPECT_NE(checked.output.find("data.train: all 77 samples can be read"), std::string::npos)
       << checked.output;
 }
 

@@ -15,6 +15,7 @@
 #include "src/data/arrays/array_dataset.hpp"
 #include "src/data/arrays/csv_copy.hpp"
 #include "src/data/arrays/open_arrays.hpp"
+#include "src/data/held_back.hpp"
 #include "src/data/mistake_list.hpp"
 
 namespace flotilla {
@@ -156,24 +157,73 @@ std::shared_ptr<const CsvCopy> open_copy(const DataRequest& request, const std::
   return std::make_shared<const CsvCopy>(path, std::move(*copy));
 }
 
-/// What the training data say of all columns.
-void find_in_csv(const DataRequest& request, FoundInData& found) {
-  std::vector<std::set<std::string>> words;
-  std::vector<double> sums;
-  std::vector<double> counts;
-  std::vector<CsvColumn> columns;
-  for (const std::string& path : array_files(request)) {
-    const auto copy = open_copy(request, path);
-    columns = copy->columns();
-    words.resize(columns.size());
-    sums.resize(columns.size());
-    counts.resize(columns.size());
-    for (std::size_t k = 0; k < columns.size(); ++k) {
-      for (const Word& word : copy->table().words[k].words) words[k].insert(word.text);
-      sums[k] += copy->table().sums[k];
-      counts[k] += static_cast<double>(copy->table().counts[k]);
+/// Facts about some rows of a copy, in place of those about all; labels stay those of all.
+CsvTable table_of_rows(const CsvCopy& copy, std::span<const std::int64_t> rows) {
+  const std::size_t columns = copy.columns().size();
+  CsvTable table{.rows = std::ssize(rows),
+                 .words = std::vector<CsvWords>(columns),
+                 .sums = std::vector<double>(columns),
+                 .counts = std::vector<std::int64_t>(columns)};
+  std::vector<std::vector<bool>> seen;
+  for (const CsvWords& words : copy.table().words) seen.emplace_back(words.words.size());
+  std::vector<double> row;
+  for (const std::int64_t number : rows) {
+    copy.read(number, 1, row);
+    for (std::size_t k = 0; k < columns; ++k) {
+      if (std::isnan(row[k])) continue;
+      if (copy.columns()[k].texts) seen[k][static_cast<std::size_t>(row[k])] = true;
+      table.sums[k] += row[k];
+      ++table.counts[k];
     }
   }
+  for (std::size_t k = 0; k < columns; ++k)
+    for (std::size_t word = 0; word < seen[k].size(); ++word)
+      if (seen[k][word] || copy.columns()[k].target)
+        table.words[k].words.push_back(copy.table().words[k].words[word]);
+  return table;
+}
+
+/// The facts about the rows of each file that are trained on.
+std::vector<CsvTable> training_tables(const DataRequest& request, std::vector<CsvColumn>& columns) {
+  std::vector<std::shared_ptr<const CsvCopy>> copies;
+  std::vector<CsvTable> tables;
+  std::int64_t end = 0;
+  for (const std::string& path : array_files(request)) {
+    copies.push_back(open_copy(request, path));
+    columns = copies.back()->columns();
+    end += copies.back()->table().rows;
+  }
+  const double share = request.data.validation.share;
+  if (share == 0.0) {
+    for (const auto& copy : copies) tables.push_back(copy->table());
+    return tables;
+  }
+  const std::vector<std::int64_t> samples = samples_of_part(end, share, SamplePart::training);
+  std::int64_t first = 0;
+  for (const auto& copy : copies) {
+    std::vector<std::int64_t> rows;
+    end = first + copy->table().rows;
+    for (auto at = std::ranges::lower_bound(samples, first); at != samples.end() && *at < end; ++at)
+      rows.push_back(*at - first);
+    tables.push_back(table_of_rows(*copy, rows));
+    first = end;
+  }
+  return tables;
+}
+
+/// What the training data say of all columns.
+void find_in_csv(const DataRequest& request, FoundInData& found) {
+  std::vector<CsvColumn> columns;
+  const std::vector<CsvTable> tables = training_tables(request, columns);
+  std::vector<std::set<std::string>> words(columns.size());
+  std::vector<double> sums(columns.size());
+  std::vector<double> counts(columns.size());
+  for (const CsvTable& table : tables)
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      for (const Word& word : table.words[k].words) words[k].insert(word.text);
+      sums[k] += table.sums[k];
+      counts[k] += static_cast<double>(table.counts[k]);
+    }
   const bool means = request.data.table.fill_missing == "mean";
   const double fill =
       means || request.data.table.fill_missing.empty() ? 0.0 : std::stod(request.data.table.fill_missing);

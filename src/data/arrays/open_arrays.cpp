@@ -44,12 +44,13 @@ const ArrayFormat& format_of(const DataConfig& data) {
 std::vector<std::string> array_sources(const DataRequest& request, LeftOut* left_out = nullptr) {
   const auto& [data, source, classes, seed, use] = request;
   const ArrayFormat& format = format_of(data);
+  const bool of_training = use.training || data.validation.share > 0.0;
   if (is_folder(source.path) && format.is_source != nullptr && format.is_source(data, source))
     return {source.path};
   std::vector<std::string> files = find_data_files(
       source.path,
-      {.of = [&](const std::string& name) { return format.what_is(name, request.use.training); },
-       .wanted = cat("files of data.kind = \"", data.kind, "\" (", format.wanted(use.training), ")")},
+      {.of = [&](const std::string& name) { return format.what_is(name, of_training); },
+       .wanted = cat("files of data.kind = \"", data.kind, "\" (", format.wanted(of_training), ")")},
       left_out);
   std::ranges::sort(files);
   return files;
