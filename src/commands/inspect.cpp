@@ -338,7 +338,7 @@ void print_columns(std::ostream& out, std::vector<std::vector<std::string>> line
 Inspection inspect(const std::string& file_or_folder, const InspectOptions& options) {
   if (auto arrays = inspect_arrays(file_or_folder, options)) return *std::move(arrays);
   const std::string path = checkpoint_at(file_or_folder, [&](const std::string& text) {
-    if (options.on_damaged) options.on_damaged(text);
+    if (options.warn) options.warn(text);
   });
   const FileIndex index = hdf5::read_index(path);
   ValueReader reader(index);
@@ -364,12 +364,18 @@ Subcommand inspect_command() {
                 ->required();
             command.add_flag("--json", arguments.json, "As JSON");
             command.add_flag("--deck", arguments.show_deck,
-                             "Print the deck in it as well; of CSV a deck that trains on it, alone");
+                             "Print the deck in it as well; of CSV, HDF5 and .npz a deck that trains on it, "
+                             "alone");
+            command.add_option("--target", arguments.target,
+                               "Of CSV: the column that the deck predicts (one called like a label, or the last)");
           },
       .run_alone = [](const InspectArguments& arguments) -> int {
         const Inspection inspection =
             inspect(arguments.checkpoint,
-                    {.json = arguments.json, .deck = arguments.show_deck, .on_damaged = print_warning});
+                    {.json = arguments.json,
+                     .deck = arguments.show_deck,
+                     .target = arguments.target,
+                     .warn = print_warning});
         print_line(inspection.text);
         if (!inspection.damage.empty()) throw UserError(inspection.damage);
         return exit_done;

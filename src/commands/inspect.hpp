@@ -12,14 +12,16 @@ struct InspectArguments {
   std::string checkpoint;  ///< A file or a folder
   bool json = false;
   bool show_deck = false;  ///< The deck as well
+  std::string target{};    ///< Of a table, the column that its deck predicts; empty: a guess
 };
 
 /// Options for showing a checkpoint.
 struct InspectOptions {
   bool json = false;  ///< False: a table
-  bool deck = false;  ///< Append the deck; of CSV only that. JSON always has it
-  std::function<void(const std::string&)>
-      on_damaged{};  ///< For a folder: gets a message for each damaged checkpoint
+  bool deck = false;  ///< Append the deck; of data only one that trains on them. JSON always has it
+  std::string target{};  ///< InspectArguments::target
+  /// Gets a message for each damaged checkpoint of a folder, and for what training would refuse in a table
+  std::function<void(const std::string&)> warn{};
 };
 
 struct Inspection {

@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -69,19 +73,66 @@ std::string deck_values(const ArrayFacts& facts, bool deviation, bool scaled) {
   return cat("[", text, "]");
 }
 
+/// The last part of an array's name in small letters: "label" of "train/Label".
+std::string small_name(const ArrayFacts& facts) {
+  std::string small = facts.name.substr(facts.name.rfind('/') + 1);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
+}
+
+/// Whether an array seems to hold what is predicted: by its name, else where it has one number a sample.
+bool seems_target(const ArrayFacts& facts) {
+  static constexpr std::array<std::string_view, 5> targets = {"target", "label", "y", "class", "output"};
+  static constexpr std::array<std::string_view, 6> inputs = {"input", "image", "x", "data", "feature", "sample"};
+  const std::string name = small_name(facts);
+  const auto begins = [&](std::string_view word) {
+    return name.starts_with(word) && (word.size() > 1 || name.size() == 1 || name[1] == '_');
+  };
+  if (std::ranges::any_of(targets, begins)) return true;
+  return std::ranges::none_of(inputs, begins) && facts.form.row_values() == 1;
+}
+
+bool is_known(const ArrayFacts& facts) {
+  return facts.problem.empty() && facts.values.all.count > 0;
+}
+
+/// The lines of an array in [data], in the one role that it seems to have.
 void print_for_deck(std::ostream& out, const ArrayFacts& facts) {
-  const std::string name = config::quoted(facts.name);
-  out << "\n# " << config::printable(facts.name) << " as inputs"
-      << (facts.form.type.is_byte() ? ": of value / 255" : "") << '\n'
-      << "inputs = " << name << '\n';
-  if (facts.channels_last) out << "channels_last = true\n";
-  out << "input_mean = " << deck_values(facts, false, true) << '\n'
-      << "input_std = " << deck_values(facts, true, true) << '\n';
-  if (facts.form.extents.size() > 2) return;
-  out << "# " << config::printable(facts.name) << " as targets\n"
-      << "targets = " << name << '\n'
-      << "target_mean = " << deck_values(facts, false, false) << '\n'
-      << "target_std = " << deck_values(facts, true, false) << '\n';
+  const bool target = seems_target(facts);
+  const char* const role = target ? "target" : "input";
+  out << "\n# " << config::printable(facts.name) << " as " << role << "s"
+      << (facts.form.type.is_byte() && !target ? ": of value / 255" : "") << '\n'
+      << role << "s = " << config::quoted(facts.name) << '\n';
+  if (facts.channels_last && !target) out << "channels_last = true\n";
+  if (target && facts.form.type.is_integer()) return;  // labels
+  out << role << "_mean = " << deck_values(facts, false, !target) << '\n'
+      << role << "_std = " << deck_values(facts, true, !target) << '\n';
+}
+
+/// A deck that trains on the arrays: the inputs with the most samples, and targets of as many.
+/// @throws UserError where no two arrays belong together
+std::string deck_of(const std::string& path, const std::string& kind, const std::vector<ArrayFacts>& arrays) {
+  const ArrayFacts* inputs = nullptr;
+  const ArrayFacts* targets = nullptr;
+  for (const ArrayFacts& facts : arrays)
+    if (is_known(facts) && !seems_target(facts) &&
+        (inputs == nullptr || facts.form.rows() > inputs->form.rows()))
+      inputs = &facts;
+  for (const ArrayFacts& facts : arrays)
+    if (inputs != nullptr && targets == nullptr && facts.problem.empty() && seems_target(facts) &&
+        facts.form.rows() == inputs->form.rows())
+      targets = &facts;
+  if (targets == nullptr)
+    throw UserError(cat(path, ": no array of inputs and one of labels or numbers to be predicted can be told by "
+                              "their names and shapes: flotilla inspect ",
+                        path, " lists the arrays; name two in data.inputs and data.targets"));
+  const bool labels = targets->form.row_values() == 1 &&
+                      (targets->form.type.is_integer() || !targets->form.words.empty());
+  const bool pixels = inputs->form.type.is_byte() && inputs->form.extents.size() > 2;
+  return cat("[data]\nkind = \"", kind, "\"\ninputs = ", config::quoted(inputs->name), "\ntargets = ",
+             config::quoted(targets->name), "  # a guess, as inputs is\n",
+             inputs->channels_last ? "channels_last = true\n" : "",
+             rest_of_deck(path, inputs->form.rows(), labels ? 0 : targets->form.row_values(), !pixels));
 }
 
 std::string as_text(const std::string& title, const std::vector<ArrayFacts>& arrays) {
@@ -106,7 +157,7 @@ std::string as_text(const std::string& title, const std::vector<ArrayFacts>& arr
   print_columns(out, lines);
   out << "\n# For the table [data] of a deck\n";
   for (const ArrayFacts& facts : arrays)
-    if (facts.problem.empty() && facts.values.all.count > 0) print_for_deck(out, facts);
+    if (is_known(facts)) print_for_deck(out, facts);
   return out.str();
 }
 
@@ -139,17 +190,26 @@ std::string as_json(const std::string& path, const std::string& format,
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+/// @param what the file is, and what reads it
+[[noreturn]] void refuse_deck(const std::string& path, const std::string& what) {
+  throw UserError(cat(path, ": decks are printed for CSV, HDF5 and .npz files, and this is ", what,
+                      "; begin with the deck of inputs/ or docs/guide.md that is nearest"));
+}
+
 /// Describes a file or folder of data whose samples are not shown. Nothing if it is none, or may hold a
 /// model.
 std::optional<Inspection> inspect_other_data(const std::string& path, const InspectOptions& options) {
   const FileKind kind = kind_of_path(path);
   if (kind.format == FileFormat::folder && (is_there(path + "/checkpoints") || !checkpoints_in(path).empty()))
     return std::nullopt;
-  if (kind.format == FileFormat::csv) return inspect_table(path, options);
+  const std::string ending = std::filesystem::path(path).extension().string();
+  const bool empty_table = kind.format == FileFormat::empty && (ending == ".csv" || ending == ".tsv");
+  if (kind.format == FileFormat::csv || empty_table) return inspect_table(path, options);
   const bool may_be_model = kind.format == FileFormat::hdf5 && !kind.gzipped;
   if (may_be_model || !kind.advice.starts_with("data.kind")) return std::nullopt;
   const std::string format = described(kind);
   const std::string advice = advice_on(kind);
+  if (options.deck && !options.json) refuse_deck(path, cat(format, ": ", advice));
   const nlohmann::ordered_json json{{"path", path}, {"format", format}, {"advice", advice}};
   return Inspection{.text = options.json ? json.dump(2) + "\n" : cat(path, ": ", format, "; ", advice, "\n"),
                     .damage = {}};
@@ -166,7 +226,12 @@ std::optional<Inspection> inspect_arrays(const std::string& path, const InspectO
   for (const std::string& name : known.file->names()) arrays.push_back(facts_of(*known.file, name));
   const std::string title =
       cat(path, ": ", known.format, ", ", arrays.size(), arrays.size() == 1 ? " array" : " arrays");
-  Inspection inspection{.text = options.json ? as_json(path, known.format, arrays) : as_text(title, arrays),
+  const bool joined = known.format == "HDF5" || known.format == "NumPy .npz";
+  if (options.deck && !options.json && !joined)
+    refuse_deck(path, cat(known.format, " data of one role or of one file each"));
+  Inspection inspection{.text = options.json   ? as_json(path, known.format, arrays)
+                                : options.deck ? deck_of(path, known.format == "HDF5" ? "hdf5" : "numpy", arrays)
+                                               : as_text(title, arrays),
                         .damage = {}};
   for (const ArrayFacts& facts : arrays)
     if (!facts.problem.empty())

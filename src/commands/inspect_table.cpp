@@ -39,6 +39,8 @@ struct TableColumn {
   double sum = 0.0;
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
+  std::int64_t commas = 0;  ///< Of the numbers, those with a decimal comma
+  std::string first_comma{};
   std::set<std::string, std::less<>> texts{};  ///< Up to most_texts and one more
 
   bool is_text() const { return others > 0; }
@@ -84,7 +86,8 @@ bool is_header(const std::vector<CsvField>& fields) {
   return true;
 }
 
-void look_at(std::string_view text, TableColumn& column) {
+/// @param line of the file
+void look_at(std::string_view text, std::int64_t line, TableColumn& column) {
   static const std::vector<std::string> missing_texts = TableConfig().missing_texts;
   if (std::ranges::find(missing_texts, text) != missing_texts.end()) {
     ++column.missing;
@@ -92,10 +95,13 @@ void look_at(std::string_view text, TableColumn& column) {
   }
   if (column.texts.size() <= most_texts && !column.texts.contains(text)) column.texts.emplace(text);
   double number = 0.0;
-  if (parse_csv_number(text, number) != CsvNumber::good) {
+  const std::string with_point = with_decimal_point(text);
+  if (parse_csv_number(with_point.empty() ? text : with_point, number) != CsvNumber::good) {
     ++column.others;
     return;
   }
+  if (!with_point.empty() && column.commas++ == 0)
+    column.first_comma = cat("line ", line, ": write ", with_point, " for ", text);
   ++column.numbers;
   column.whole = column.whole && number == std::floor(number);
   column.sum += number;
@@ -130,7 +136,7 @@ Table read_table(const std::string& path) {
             continue;
           }
           ++table.rows;
-          for (std::size_t k = 0; k < fields.size(); ++k) look_at(fields[k].text, table.columns[k]);
+          for (std::size_t k = 0; k < fields.size(); ++k) look_at(fields[k].text, records.line(), table.columns[k]);
         }
       } catch (const UserError& error) {
         throw UserError(cat(path, ":", records.line(), ": ", error.what()));
@@ -140,21 +146,41 @@ Table read_table(const std::string& path) {
     }
     return true;
   });
-  if (table.columns.empty()) throw UserError(cat(path, ": holds no sample, only empty lines"));
+  if (table.columns.empty())
+    throw UserError(cat(path, file.size() == 0 ? ": is an empty CSV file: copy or download it again"
+                                               : ": holds no sample, only empty lines"));
   return table;
 }
 
-/// The column with a usual name of a label or target; if there is none, the last one.
-std::size_t target_of(const Table& table) {
-  static constexpr std::array<std::string_view, 10> names = {
-      "label", "class", "target", "y", "labels", "species", "outcome", "category", "quality", "price"};
-  for (const std::string_view name : names)
-    for (std::size_t k = 0; k < table.columns.size(); ++k) {
-      std::string small = table.columns[k].name;
-      std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (small == name) return k;
-    }
-  return table.columns.size() - 1;
+/// A column that is predicted, and how it was chosen.
+struct Target {
+  std::size_t column = 0;
+  std::string remark{};  ///< A comment for the deck
+};
+
+/// The named column; without a name the one with a usual name of a label or target, otherwise the last one.
+/// @throws UserError where there is none of that name
+Target target_of(const Table& table, const std::string& named) {
+  std::vector<std::string> small;
+  for (const TableColumn& column : table.columns) {
+    if (!named.empty() && column.name == named) return {.column = small.size()};
+    small.push_back(column.name);
+    std::ranges::transform(small.back(), small.back().begin(), [](unsigned char c) { return std::tolower(c); });
+  }
+  if (!named.empty())
+    throw UserError(cat(table.path, ": has no column ", config::quoted(named),
+                        " (--target): flotilla inspect ", table.path, " lists them"));
+  static constexpr std::array<std::string_view, 15> names = {
+      "target", "label",    "class",   "labels",  "survived",  "outcome", "y",    "species",
+      "quality", "category", "churn", "diagnosis", "response", "default", "price"};
+  for (const std::string_view name : names) {
+    const auto found = std::ranges::find(small, name);
+    const std::size_t k = static_cast<std::size_t>(found - small.begin());
+    const bool is_coordinate = name == "y" && k > 0 && small[k - 1] == "x" && k + 1 < small.size();
+    if (found != small.end() && !is_coordinate)
+      return {.column = k, .remark = "  # a guess by its name: --target COLUMN names another"};
+  }
+  return {.column = small.size() - 1, .remark = "  # a guess, the last one: --target COLUMN names another"};
 }
 
 /// The name of a column for a key, or its number where it has none.
@@ -162,23 +188,34 @@ std::string key_name(const Table& table, std::size_t k) {
   return config::quoted(table.columns[k].name.empty() ? cat(k + 1) : table.columns[k].name);
 }
 
-std::string deck_of(const Table& table) {
-  const std::size_t target = target_of(table);
+/// Why the deck leaves a column out, as a comment; empty: it does not.
+std::string reason_to_ignore(const Table& table, const TableColumn& column) {
+  if (column.is_empty()) return "is empty";
+  if (column.name.empty()) return "has no name";
+  const bool counts = column.whole && column.numbers == table.rows && column.texts.size() > most_classes &&
+                      column.high - column.low + 1.0 == static_cast<double>(table.rows);
+  if (counts && !column.is_text()) return "counts the lines";
+  const bool many = column.is_text() && column.texts.size() > most_categories;
+  return many ? cat("has more than ", most_categories, " different texts") : "";
+}
+
+std::string deck_of(const Table& table, const std::string& target_name) {
+  const auto [target, remark] = target_of(table, target_name);
   const TableColumn& label = table.columns[target];
   const bool classes = label.is_text() || (label.whole && label.texts.size() <= most_classes);
   std::string categories;
   std::string ignored;
+  std::string comments;
   bool missing = false;
   for (std::size_t k = 0; k < table.columns.size(); ++k) {
     const TableColumn& column = table.columns[k];
+    if (column.commas > 0)
+      comments += cat("# ", key_name(table, k), " has decimal commas, which are refused (",
+                      config::printable(column.first_comma), ")\n");
     if (k == target) continue;
-    // Texts of which there are many, and numbers that count the lines.
-    const bool counts = column.whole && column.numbers == table.rows && column.texts.size() > most_classes &&
-                        column.high - column.low + 1.0 == static_cast<double>(table.rows);
-    const bool is_id = counts || (column.is_text() && column.texts.size() > most_categories);
-    std::string* const list = column.is_empty() || column.name.empty() || is_id ? &ignored
-                              : column.is_text()                                ? &categories
-                                                                                : nullptr;
+    const std::string reason = reason_to_ignore(table, column);
+    if (!reason.empty()) comments += cat("# ", key_name(table, k), " is left out: it ", reason, "\n");
+    std::string* const list = !reason.empty() ? &ignored : column.is_text() ? &categories : nullptr;
     if (list != nullptr) *list += cat(list->empty() ? "" : ", ", key_name(table, k));
     missing = missing || (list != &ignored && column.missing > 0);
   }
@@ -187,40 +224,22 @@ std::string deck_of(const Table& table) {
     text += cat("delimiter = \"",
                 table.delimiter == '\t' ? std::string("tab") : std::string(1, table.delimiter), "\"\n");
   if (!table.header) text += "header = false\n";
-  text += cat("target_columns = [", key_name(table, target),
-              "]  # a guess: name the column that is to be predicted\n");
+  text += cat("target_columns = [", key_name(table, target), "]", remark, "\n");
   if (!categories.empty()) text += cat("categories = [", categories, "]\n");
-  if (!ignored.empty())
-    text +=
-        cat("# Left out: names, numbers of lines, and what has many texts (numbers with a decimal comma "
-            "are texts).\nignored_columns = [",
-            ignored, "]\n");
+  text += comments;
+  if (!ignored.empty()) text += cat("ignored_columns = [", ignored, "]\n");
   if (missing) text += "fill_missing = \"mean\"\n";
-  text += "input_mean = \"auto\"\ninput_std = \"auto\"\n";
-  if (!classes) text += "target_mean = \"auto\"\ntarget_std = \"auto\"\n";
-  text += cat("train.path = ", config::quoted(table.path),
-              table.rows < least_to_divide
-                  ? "\n# validation.path = other samples\n"
-                  : "\nvalidation.share = 0.2  # of these samples, held back; or name others in "
-                    "validation.path\n",
-              "\n[model]\nkind = \"mlp\"\nwidths = [64]\nactivation = \"relu\"\n",
-              classes ? "" : "loss = \"mse\"\noutputs = 1\n");
-  std::int64_t batch = 1;
-  while (batch < 64 && 16 * batch < table.rows) batch *= 2;
-  return text +
-         fmt::format(
-             "\n[train]\nglobal_batch_size = {}\nepochs = 20\n\n[optimizer]\nkind = \"adam\"\n\n[schedule]\n"
-             "learning_rate = 0.001\n",
-             batch);
+  return text + rest_of_deck(table.path, table.rows, classes ? 0 : 1, true);
 }
 
 std::string kind_of_column(const TableColumn& column) {
   if (column.is_empty()) return "empty";
+  if (column.commas > 0 && !column.is_text()) return "decimal commas";
   if (!column.is_text()) return column.whole ? "integers" : "numbers";
   return column.numbers > 0 ? "texts, numbers" : "texts";
 }
 
-std::string table_text(const Table& table) {
+std::string table_text(const Table& table, const std::string& target) {
   std::ostringstream out;
   out << table.path << ": a CSV file, " << table.rows << " samples, " << table.columns.size()
       << " columns; data.kind = \"csv\" reads it\n";
@@ -239,7 +258,8 @@ std::string table_text(const Table& table) {
                      known ? number(column.low) : "-", known ? number(column.high) : "-"});
   }
   print_columns(out, lines);
-  out << "\n# A deck for it: flotilla inspect --deck prints it alone\n" << deck_of(table);
+  if (table.rows > 0)
+    out << "\n# A deck for it: flotilla inspect --deck prints it alone\n" << deck_of(table, target);
   return out.str();
 }
 
@@ -259,11 +279,35 @@ std::string table_json(const Table& table) {
 
 }  // namespace
 
+std::string rest_of_deck(const std::string& path, std::int64_t samples, std::int64_t outputs, bool scaled) {
+  std::string text = scaled ? "input_mean = \"auto\"\ninput_std = \"auto\"\n" : "";
+  if (outputs > 0) text += "target_mean = \"auto\"\ntarget_std = \"auto\"\n";
+  text += cat("train.path = ", config::quoted(path), "\n",
+              samples < least_to_divide ? "# validation.path = other samples\n"
+                                        : "validation.share = 0.2  # of these samples, held back; or name "
+                                          "others in validation.path\n",
+              "\n[model]\nkind = \"mlp\"\nwidths = [64]\nactivation = \"relu\"\n");
+  if (outputs > 0) text += cat("loss = \"mse\"\noutputs = ", outputs, "\n");
+  std::int64_t batch = 1;
+  while (batch < 64 && 16 * batch < samples) batch *= 2;
+  return text +
+         fmt::format(
+             "\n[train]\nglobal_batch_size = {}\nepochs = 20\n\n[optimizer]\nkind = \"adam\"\n\n[schedule]\n"
+             "learning_rate = 0.001\n",
+             batch);
+}
+
 Inspection inspect_table(const std::string& path, const InspectOptions& options) {
   const Table table = read_table(path);
+  if (options.deck && table.rows == 0)
+    throw UserError(cat(path, ": holds no sample, only a header: no deck trains on it"));
+  for (const TableColumn& column : table.columns)
+    if (column.commas > 0 && options.warn)
+      options.warn(cat(path, ": the column ", config::quoted(column.name), " has ", column.commas,
+                       " numbers with a decimal comma, which training refuses; ", column.first_comma));
   return {.text = options.json   ? table_json(table)
-                  : options.deck ? deck_of(table)
-                                 : table_text(table),
+                  : options.deck ? deck_of(table, options.target)
+                                 : table_text(table, options.target),
           .damage = {}};
 }
 

@@ -151,8 +151,12 @@ void keep(const Key& key, Given value, std::map<std::string, Given, std::less<>>
   given.unusable.insert(key.path);
 }
 
-/// The value, where true and false are words of a key that has others too.
+/// The value, where true and false, or numbers, are words of a key that has others too.
 Node with_words(const Key& key, const Node& node) {
+  if (key.or_number && std::holds_alternative<std::int64_t>(node.value))
+    return Node{toml_text(std::get<std::int64_t>(node.value)), node.position};
+  if (key.or_number && std::holds_alternative<double>(node.value))
+    return Node{toml_text(std::get<double>(node.value)), node.position};
   const auto* truth = std::get_if<bool>(&node.value);
   const std::string word = truth != nullptr && *truth ? "true" : "false";
   const bool is_word =

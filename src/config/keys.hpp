@@ -82,6 +82,7 @@ struct Key {
   Necessity presence = Necessity::has_default;
   PathRole path_role = PathRole::none;
   std::string default_text = {};  ///< Describes a default that is computed: "runs/<name of the deck>"
+  bool or_number = false;         ///< A string that may be written as a number: 0 is "0"
   bool or_auto = false;           ///< An array of numbers, or "auto", which is kept as infinity (is_auto())
   bool of_host = false;           ///< Threads and memory of a host: ranks may have different values
 
@@ -92,6 +93,7 @@ struct Key {
   Key input_path() const { return with(&Key::path_role, PathRole::input); }
   Key output_path() const { return with(&Key::path_role, PathRole::output); }
   Key may_differ_between_hosts() const { return with(&Key::of_host, true); }
+  Key or_a_number() const { return with(&Key::or_number, true); }
   Key or_found_in_data() const { return with(&Key::or_auto, true); }
   Key with_default(std::string text) const { return with(&Key::default_text, std::move(text)); }
 

@@ -98,7 +98,7 @@ class DataRules : public RuleChecks {
     if (usable({"data.fill_missing"}) && !fill.empty() && fill != "mean" &&
         !(std::istringstream(fill) >> number >> std::ws).eof())
       reject({"data.fill_missing"},
-             "data.fill_missing must be \"mean\" or a number in quotes, as \"0\", got ", quoted(fill));
+             "data.fill_missing must be \"mean\" or a number, got ", quoted(fill));
     const std::size_t targets = data.target_columns.size();
     const auto wanted = static_cast<std::size_t>(data.labels_classes ? 1 : config.model.outputs);
     if (usable({"data.target_columns", "model.loss", "model.outputs"}) && targets > 0 && targets != wanted)
@@ -259,9 +259,10 @@ std::vector<Key> table_keys() {
           .only_for(tables),
       key<&DataConfig::table, &TableConfig::fill_missing>(
           "data.fill_missing", any_value(), must_match,
-          "What stands for a missing input: a number, as \"0\", or \"mean\", that of its column in the "
+          "What stands for a missing input: a number, as 0, or \"mean\", that of its column in the "
           "training data; a missing category is none of the texts. Empty: missing values are refused")
-          .only_for(tables),
+          .only_for(tables)
+          .or_a_number(),
   };
 }
 

@@ -251,11 +251,8 @@ class CsvParser {
   }
 
   std::string advice(const CsvColumn& column, std::string_view text) const {
-    std::string with_point(text);
-    std::ranges::replace(with_point, ',', '.');
-    double ignored = 0.0;
-    if (std::ranges::count(text, ',') == 1 && parse_csv_number(with_point, ignored) == CsvNumber::good)
-      return cat(", with a decimal comma: write ", with_point);
+    if (const std::string number = with_decimal_point(text); !number.empty())
+      return cat(", with a decimal comma: write ", number);
     if (column.target) return ", which is no number; texts are labels of model.loss = \"softmax\"";
     return ", which is no number: name the column in data.categories or data.ignored_columns, or the text in "
            "data.missing_texts";

@@ -159,4 +159,12 @@ CsvNumber parse_csv_number(std::string_view text, double& number) {
   return std::isfinite(number) ? CsvNumber::good : CsvNumber::not_finite;
 }
 
+std::string with_decimal_point(std::string_view text) {
+  std::string number(text);
+  std::ranges::replace(number, ',', '.');
+  double ignored = 0.0;
+  const bool is_one = std::ranges::count(text, ',') == 1;
+  return is_one && parse_csv_number(number, ignored) == CsvNumber::good ? number : "";
+}
+
 }  // namespace flotilla

@@ -64,4 +64,7 @@ enum class CsvNumber { good, not_finite, bad };
 /// Parses a number in C's form; a leading plus is allowed.
 CsvNumber parse_csv_number(std::string_view text, double& number);
 
+/// "3.14" of "3,14"; empty where the text is no number with a decimal comma.
+std::string with_decimal_point(std::string_view text);
+
 }  // namespace flotilla
