@@ -14,9 +14,22 @@ constexpr std::size_t most_kept = 10;
 
 }  // namespace
 
-void MistakeList::add(const std::string& text) {
+std::string MistakeList::Kept::told() const {
+  return times == 1 ? text : cat(text, " (and ", times - 1, " more like it)");
+}
+
+void MistakeList::add(const std::string& text, const std::string& kind) {
+  if (count_another(kind)) return;
   ++count_;
-  if (keeps_more()) kept_.push_back(text);
+  if (keeps_more()) kept_.push_back({.text = text, .kind = kind});
+}
+
+bool MistakeList::count_another(const std::string& kind, std::int64_t times) {
+  const auto same = std::ranges::find(kept_, kind, &Kept::kind);
+  if (kind.empty() || same == kept_.end()) return false;
+  same->times += times;
+  count_ += times;
+  return true;
 }
 
 void MistakeList::attempt(const std::function<void()>& part) {
@@ -29,8 +42,12 @@ void MistakeList::attempt(const std::function<void()>& part) {
 
 void MistakeList::add(const MistakeList& more) {
   count_ += more.count_;
-  for (const std::string& text : more.kept_)
-    if (keeps_more()) kept_.push_back(text);
+  for (const Kept& mistake : more.kept_)
+    if (count_another(mistake.kind, mistake.times)) {
+      count_ -= mistake.times;  // counted above
+    } else if (keeps_more()) {
+      kept_.push_back(mistake);
+    }
 }
 
 bool MistakeList::keeps_more() const {
@@ -39,17 +56,24 @@ bool MistakeList::keeps_more() const {
 
 void MistakeList::throw_if_any(const std::string& of) const {
   if (empty()) return;
-  if (count_ == 1) throw UserError(kept_.front());
+  std::int64_t others = count_;
   std::string text = cat(of, ": ", count_, " mistakes:");
-  for (const std::string& mistake : kept_) text += "\n  " + mistake;
-  if (count_ > std::ssize(kept_)) text += cat("\n  and ", count_ - std::ssize(kept_), " more");
-  throw UserError(text);
+  for (const Kept& mistake : kept_) {
+    text += "\n  " + mistake.told();
+    others -= mistake.times;
+  }
+  if (others > 0) text += cat("\n  and ", others, " more");
+  throw UserError(kept_.size() == 1 && others == 0 ? kept_.front().told() : text);
 }
 
 std::string MistakeList::serialised() const {
-  std::string text = cat(count_, '\n');
-  for (const std::string& mistake : kept_) text += mistake + '\n';
-  return text;
+  std::int64_t lines = count_;
+  std::string text;
+  for (const Kept& mistake : kept_) {
+    text += mistake.told() + '\n';
+    lines -= mistake.times - 1;
+  }
+  return cat(lines, '\n', text);
 }
 
 MistakeList MistakeList::of_serialised(const std::string& text) {
@@ -58,7 +82,7 @@ MistakeList MistakeList::of_serialised(const std::string& text) {
   lines >> list.count_;
   std::string line;
   std::getline(lines, line);
-  while (std::getline(lines, line)) list.kept_.push_back(line);
+  while (std::getline(lines, line)) list.kept_.push_back({.text = line});
   return list;
 }
 

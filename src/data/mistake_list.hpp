@@ -15,7 +15,10 @@ namespace flotilla {
 class MistakeList {
  public:
   /// Adds one. @param text a sentence with file and position; kept for the first ten only
-  void add(const std::string& text);
+  /// @param kind of mistakes of which the first tells enough; empty: each is told
+  void add(const std::string& text, const std::string& kind = {});
+  /// Counts another mistake of a kind that is kept; false: there is none of it.
+  bool count_another(const std::string& kind, std::int64_t times = 1);
   /// Runs `part`; its UserError becomes a mistake.
   void attempt(const std::function<void()>& part);
   /// Appends the mistakes of another list.
@@ -31,8 +34,16 @@ class MistakeList {
   static MistakeList of_serialised(const std::string& text);
 
  private:
+  struct Kept {
+    std::string text;
+    std::string kind{};
+    std::int64_t times = 1;
+
+    std::string told() const;
+  };
+
   std::int64_t count_ = 0;
-  std::vector<std::string> kept_;
+  std::vector<Kept> kept_;
 };
 
 /// Text of a data file in quotes, fit for a message: it may be a whole file by mistake.

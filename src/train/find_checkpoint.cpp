@@ -134,13 +134,13 @@ void check_differences(const LoadedCheckpoint& checkpoint, const Config& config)
     const bool free = difference.on_resume == config::OnResume::may_change || difference.is_of_machine();
     if (free || config.run.resumes_with(difference.key)) continue;
     differences += (differences.empty() ? "" : ", ") + difference.text();
-    to_request += (to_request.empty() ? "" : ", ") + config::quoted(difference.key);
+    to_request += (to_request.empty() ? "" : ",") + difference.key;
   }
   if (differences.empty()) return;
   throw UserError(
       cat("cannot resume from ", checkpoint.path, ": ", differences,
-          "; to go on with what the deck says now, give run.resume_with = [", to_request,
-          "]; to start another run, give another run.output, and to begin with this one's weights "
+          "; to go on with what the deck says now, give run.resume_with=", to_request,
+          "; to start another run, give another run.output, and to begin with this one's weights "
           "model.initial_weights = ",
           config::quoted(checkpoint.path), " too; or restore what the checkpoint has"));
 }

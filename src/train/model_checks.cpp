@@ -92,8 +92,9 @@ void ModelChecks::check_overflow_limit(const StepOutcome& outcome) {
 
 std::string ModelChecks::divergence(const std::string& what, const std::string& where) const {
   return cat(what, " after step ", state_.step, " (learning rate ", state_.learning_rate, "): ", where,
-             "training diverged, nothing more was saved; try a smaller schedule.learning_rate or "
-             "train.gradient_clip_norm; ",
+             "training diverged, nothing more was saved; first try a smaller learning rate, "
+             "schedule.learning_rate=",
+             run_.config.schedule.learning_rate / 10.0, ", then train.gradient_clip_norm=1; ",
              saves_.last_good());
 }
 

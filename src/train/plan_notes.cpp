@@ -103,7 +103,7 @@ std::string rate_jump(const Config& config, const Sharding& sharding, const Chec
           ? std::string(", as run.resume_with allows")
           : fmt::format(
                 ": schedule.kind = \"{}\" decays over the whole run, {:.4g} epochs now and {:.4g} then; "
-                "to go on at another rate, give run.resume_with = [\"schedule\"] and another schedule",
+                "to go on at another rate, give run.resume_with=schedule and another schedule",
                 word(saved.schedule.kind), now.epochs, then.epochs));
 }
 

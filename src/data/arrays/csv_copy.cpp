@@ -29,6 +29,7 @@ namespace {
 constexpr std::size_t most_categories = 4096;  // of a column: each is an input
 constexpr std::size_t most_labels = 65536;
 constexpr std::size_t most_columns_told = 20;
+constexpr const char* of_training = "a column of the training data";
 constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
 char delimiter_of(const DataConfig& data) {
@@ -110,6 +111,12 @@ std::size_t find_column(const std::string& path, const std::vector<std::string>&
   for (const auto& [letter, word] : {std::pair(';', ";"), std::pair('\t', "tab"), std::pair(',', ",")})
     if (header.size() == 1 && header.front().find(letter) != std::string::npos)
       hint = cat("; set data.delimiter = \"", word, "\"");
+  double number_read = 0.0;
+  for (std::size_t k = 0; k < header.size() && hint.empty(); ++k)
+    if (header[k] != cat(k + 1) && parse_csv_number(header[k], number_read) == CsvNumber::good)
+      hint = key == of_training ? "; its first line holds numbers: write the names of the columns above it"
+                                : "; where the first line is a sample, set data.header = false and name columns "
+                                  "by their numbers, from 1 on";
   throw UserError(
       cat(path, ":1: has no column ", shown(name), " (", key, "): it has ", columns_told(header), hint));
 }
@@ -155,7 +162,7 @@ CsvLayout csv_layout_of(const std::string& path, const DataRequest& request,
                               .target = target});
   };
   for (const std::string& name : inputs)
-    add(name, data.table.columns.empty() ? "a column of the training data" : "data.columns", false);
+    add(name, data.table.columns.empty() ? of_training : "data.columns", false);
   if (request.source.has_labels())
     for (const std::string& name : data.table.target_columns) add(name, "data.target_columns", true);
   if (!categories.empty())
@@ -202,14 +209,15 @@ class CsvParser {
 
  private:
   void add_row(const std::vector<CsvField>& fields, std::int64_t line, CsvRows& rows) const {
-    const auto refuse = [&](const auto&... parts) {
-      rows.mistakes.add(rows.mistakes.keeps_more() ? cat(path_, ":", line, ": ", parts...) : "");
+    const auto refuse = [&](const std::string& kind, const auto&... parts) {
+      if (!rows.mistakes.count_another(kind))
+        rows.mistakes.add(rows.mistakes.keeps_more() ? cat(path_, ":", line, ": ", parts...) : "", kind);
     };
     const bool ends_empty = layout_.ends_empty && fields.size() == layout_.fields;
     if (fields.size() + (layout_.ends_empty && !ends_empty ? 1 : 0) != layout_.fields ||
         (ends_empty && !fields.back().text.empty())) {
       const bool more = fields.size() == layout_.fields + 1 && fields.back().text.empty();
-      refuse("has ", fields.size(), fields.size() == 1 ? " field" : " fields", ", but the first line has ",
+      refuse("", "has ", fields.size(), fields.size() == 1 ? " field" : " fields", ", but the first line has ",
              layout_.fields - (layout_.ends_empty ? 1 : 0),
              more ? ": take the delimiter at the end of the line away"
                   : ": put fields that hold the delimiter in quotes, or correct the line");
@@ -221,7 +229,7 @@ class CsvParser {
       const CsvField& field = fields[column.field];
       const bool missing = !field.quoted || field.text.empty() ? missing_.contains(field.text) : false;
       if (missing && (column.target || data_.table.fill_missing.empty()))
-        refuse(place(column), " is missing (", shown(field.text), "): correct or delete the line",
+        refuse(cat("missing ", k), place(column), " is missing (", shown(field.text), "): correct or delete the line",
                column.target ? "" : ", or give data.fill_missing = \"mean\" or a number");
       rows.values.push_back(missing ? missing_value : value_of(column, field.text, line, k, rows, refuse));
     }
@@ -230,7 +238,7 @@ class CsvParser {
   double value_of(const CsvColumn& column, std::string_view text, std::int64_t line, std::size_t k,
                   CsvRows& rows, const auto& refuse) const {
     if (column.texts) {
-      if (!config::is_utf8(text)) refuse(place(column), " is not UTF-8: convert the file to UTF-8");
+      if (!config::is_utf8(text)) refuse("", place(column), " is not UTF-8: convert the file to UTF-8");
       return static_cast<double>(rows.table.words[k].number_of(text, [&] { return cat(path_, ":", line); }));
     }
     double number = 0.0;
@@ -239,7 +247,7 @@ class CsvParser {
       rows.table.sums[k] += number;
       ++rows.table.counts[k];
     } else {
-      refuse(place(column), " is ", shown(text),
+      refuse(cat("number ", k), place(column), " is ", shown(text),
              read == CsvNumber::not_finite ? ", which is no finite number: correct or delete the line"
                                            : advice(column, text));
     }

@@ -147,7 +147,7 @@ StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::
       plan.files.push_back(std::move(file));
     } else if (needed.contains(path)) {
       throw UserError(cat(config::printable(path),
-                          ": is missing; check the path (paths in a deck are relative to the deck)"));
+                          ": is missing; check the path"));
     }
   }
   return plan;
