@@ -7,7 +7,8 @@
 Exports with batch norms folded, kept and, of images, with preprocessing; lets onnx.checker look at each file, and compares what
 onnxruntime computes with `flotilla evaluate --vectors` and `flotilla predict`. Prints the largest difference in parts of the
 outputs' spread; above 1e-5 it is an error. Photographs are cut to data.image_size first, so that Flotilla leaves their pixels as they
-are; of click logs it takes the training lines of criteo's with data.dense_transform = "log". Needs onnx, onnxruntime, h5py, Pillow, xxhash.
+are; of click logs it takes the training lines of criteo's with data.dense_transform = "log", of CSV the training
+table, with and without --with-scaling. Needs onnx, onnxruntime, h5py, Pillow, xxhash.
 """
 import argparse
 import csv
@@ -100,9 +101,47 @@ def click_features(deck):
     return np.array(features, np.float32), [f"data.validation.path={folder}/clicks.tsv"]
 
 
+def table_rows(data, described):
+    """The training table's rows as the model's metadata describe them, without scaling; text that is missing becomes its fill."""
+    columns, categories, fills = (json.loads(described[key]) for key in ("columns", "categories", "fills"))
+    source = pathlib.Path(data["train"]["path"])
+    with (gzip.open if source.suffix == ".gz" else open)(source, "rt", newline="") as file:
+        lines = csv.reader(file, delimiter="\t" if data["delimiter"] == "tab" else data["delimiter"], skipinitialspace=True)
+        names = next(lines) if data["header"] else None
+        places = [names.index(column) if names else int(column) - 1 for column in columns]
+        rows = []
+        for line in lines:
+            row = []
+            for place, texts, fill in zip(places, categories, fills):
+                text = line[place].strip()
+                missing = text in data["missing_texts"]
+                row += [float(text == each) for each in texts] if texts else [fill if missing else float(text)]
+            rows.append(row)
+    return np.array(rows)
+
+
+def check_table(deck):
+    """Rows as stored and rows that were scaled by the metadata, against Flotilla on the whole training table."""
+    flotilla("export", options.run, folder / "model.onnx")
+    described = onnxruntime.InferenceSession(str(folder / "model.onnx")).get_modelmeta().custom_metadata_map
+    rows = table_rows(deck["data"], described)
+    flotilla("evaluate", options.run, f"data.validation.path={deck['data']['train']['path']}", "--vectors", folder / "vectors.h5")
+    with h5py.File(folder / "vectors.h5") as file:
+        expected = file["vectors"][:]
+    scaled = rows
+    if "mean" in described:
+        scaled = (rows - json.loads(described["mean"])) / json.loads(described["std"])
+    good = compare("rows that were scaled", applied("model.onnx", scaled.astype(np.float32)), expected)
+    if "mean" in described:
+        good &= compare("rows as stored", applied("stored.onnx", rows.astype(np.float32), "--with-scaling"), expected)
+    return good
+
+
 def check():
     deck = tomllib.loads(json.loads(flotilla("inspect", options.run, "--json"))["deck"])
     data = deck["data"]
+    if data["kind"] == "csv":
+        return check_table(deck)
     if data["kind"] == "criteo":
         values, overrides = click_features(deck)
         pixels = None

@@ -54,12 +54,13 @@ std::string text_of(const Metric& metric, double value) {
   return metric.shown == Shown::significant ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
 }
 
-/// A line for each figure but the loss, with the bound of one that has one.
-std::vector<std::string> lines_of(const Figures& figures) {
+/// A line for each figure but the loss, with the bound of one that has one. @param classes of the model
+std::vector<std::string> lines_of(const Figures& figures, std::int64_t classes) {
   std::vector<std::string> lines;
   for (const Metric& metric : metrics()) {
     const auto found = figures.find(metric.key);
     if (found == figures.end() || metric.of == MetricOf::all || metric.key.ends_with("_bound")) continue;
+    if (metric.key == "accuracy_top5" && classes <= 5) continue;  // it is 1
     lines.push_back(fmt::format("{:<12}{}", metric.label.empty() ? metric.key : metric.label,
                                 text_of(metric, found->second)));
     if (const auto bound = figures.find(cat(metric.key, "_bound")); bound != figures.end())
@@ -135,7 +136,7 @@ void print_report(const Task& task, const Dataset& data, const Evaluation& resul
   print_line(cat("data        ", data.description()));
   print_line(fmt::format("samples     {}", result.samples));
   print_line(fmt::format("loss        {:.5f}", result.loss()));
-  for (const std::string& line : lines_of(result.figures)) print_line(line);
+  for (const std::string& line : lines_of(result.figures, task.config.model.classes)) print_line(line);
   for (const std::string& line : lines_of(result.outputs)) print_line(line);
   if (arguments.per_class)
     for (const std::string& line : classes.lines()) print_line(line);

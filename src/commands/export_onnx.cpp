@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "kernels/error.hpp"
@@ -47,6 +48,11 @@ std::map<std::string, std::string> metadata_of(const Config& config, const Check
   std::map<std::string, std::string> all = {{"step", cat(state.step)}};
   const auto labels = state.choices.find("data.class_names");
   if (labels != state.choices.end() && !labels->second.empty()) all["labels"] = labels->second;
+  const FoundInData& found = config.data.found;
+  if (!found.columns.empty())
+    all.merge(std::map<std::string, std::string>{{"columns", nlohmann::json(found.columns).dump()},
+                                                 {"categories", nlohmann::json(found.categories).dump()},
+                                                 {"fills", nlohmann::json(found.fills).dump()}});
   const GivenScaling scale = scaling_of(config.data, bytes || config.data.pixel_scale_given);
   if (scale.mean.empty() || scaled) return all;
   all["mean"] = fmt::format("[{}]", fmt::join(scale.mean, ", "));

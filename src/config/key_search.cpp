@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_found = 5;
 constexpr std::size_t page_width = 100;
 constexpr std::size_t longest_sentence = 220;
-constexpr double least_share = 0.03;  ///< Share of the best key's points that a key needs to be shown
+constexpr double least_share = 0.1;  ///< Share of the best key's points that a key needs to be shown
 
 /// Words of a question that say nothing about a key.
 constexpr std::string_view empty_words[] = {"a",  "and", "do",  "for", "how", "i",   "in",   "is",

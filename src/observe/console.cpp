@@ -22,8 +22,9 @@ namespace {
 /// With fewer classes the label is among the five highest logits for most samples.
 constexpr std::int64_t least_classes_for_top5 = 11;
 
-bool shows_top5(std::int64_t classes) {
-  return classes == 0 || classes >= least_classes_for_top5;
+/// @param classes 0: not known; of up to five all labels are among them
+bool shows_top5(std::int64_t classes, double share) {
+  return classes == 0 ? share < 1.0 : classes >= least_classes_for_top5;
 }
 
 void add_figure(std::string& line, const Metric& metric, double value) {
@@ -44,7 +45,7 @@ void for_each_figure(const ValidationReport& report, const Use& use) {
     const auto found = report.figures.find(metric.key);
     if (found == report.figures.end() || metric.of == MetricOf::all) continue;
     if (clicks && metric.of != MetricOf::clicks) continue;
-    if (metric.key == "accuracy_top5" && !shows_top5(report.classes)) continue;
+    if (metric.key == "accuracy_top5" && !shows_top5(report.classes, found->second)) continue;
     use(metric, found->second);
   }
 }
@@ -151,7 +152,7 @@ std::string console_line(const StepReport& report) {
     line += fmt::format(", auc: {:.5f}, batch_auc: {:.5f}", *report.auc, *report.batch_auc);
   } else {
     if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
-    if (report.accuracy_top5 && shows_top5(report.classes))
+    if (report.accuracy_top5 && shows_top5(report.classes, *report.accuracy_top5))
       line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
   }
   if (report.loss_scale) line += fmt::format(", loss_scale: {:.6g}", *report.loss_scale);
@@ -189,7 +190,8 @@ std::string short_line(const StartReport& run, const StepReport& report) {
   };
   add("auc", report.auc);
   if (!report.auc) add("accuracy_top1", report.accuracy_top1);
-  if (!report.auc && shows_top5(report.classes)) add("accuracy_top5", report.accuracy_top5);
+  if (!report.auc && report.accuracy_top5 && shows_top5(report.classes, *report.accuracy_top5))
+    add("accuracy_top5", report.accuracy_top5);
   if (report.skipped_steps && *report.skipped_steps > 0)
     line += fmt::format(", {} skipped", *report.skipped_steps);
   return line + fmt::format(", {} samples/s, lr {}", figure_text(report.samples_per_s),
