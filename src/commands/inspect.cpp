@@ -366,16 +366,15 @@ Subcommand inspect_command() {
             command.add_flag("--deck", arguments.show_deck,
                              "Print the deck in it as well; of CSV, HDF5 and .npz a deck that trains on it, "
                              "alone");
-            command.add_option("--target", arguments.target,
-                               "Of CSV: the column that the deck predicts (one called like a label, or the last)");
+            command.add_option(
+                "--target", arguments.target,
+                "Of CSV: the column that the deck predicts (one called like a label, or the last)");
           },
       .run_alone = [](const InspectArguments& arguments) -> int {
-        const Inspection inspection =
-            inspect(arguments.checkpoint,
-                    {.json = arguments.json,
-                     .deck = arguments.show_deck,
-                     .target = arguments.target,
-                     .warn = print_warning});
+        const Inspection inspection = inspect(arguments.checkpoint, {.json = arguments.json,
+                                                                     .deck = arguments.show_deck,
+                                                                     .target = arguments.target,
+                                                                     .warn = print_warning});
         print_line(inspection.text);
         if (!inspection.damage.empty()) throw UserError(inspection.damage);
         return exit_done;

@@ -17,8 +17,8 @@ struct InspectArguments {
 
 /// Options for showing a checkpoint.
 struct InspectOptions {
-  bool json = false;  ///< False: a table
-  bool deck = false;  ///< Append the deck; of data only one that trains on them. JSON always has it
+  bool json = false;     ///< Else a table
+  bool deck = false;     ///< Append the deck; of data only one that trains on them. JSON always has it
   std::string target{};  ///< InspectArguments::target
   /// Gets a message for each damaged checkpoint of a folder, and for what training would refuse in a table
   std::function<void(const std::string&)> warn{};

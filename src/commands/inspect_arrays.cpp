@@ -83,7 +83,8 @@ std::string small_name(const ArrayFacts& facts) {
 /// Whether an array seems to hold what is predicted: by its name, else where it has one number a sample.
 bool seems_target(const ArrayFacts& facts) {
   static constexpr std::array<std::string_view, 5> targets = {"target", "label", "y", "class", "output"};
-  static constexpr std::array<std::string_view, 6> inputs = {"input", "image", "x", "data", "feature", "sample"};
+  static constexpr std::array<std::string_view, 6> inputs = {"input", "image",   "x",
+                                                             "data",  "feature", "sample"};
   const std::string name = small_name(facts);
   const auto begins = [&](std::string_view word) {
     return name.starts_with(word) && (word.size() > 1 || name.size() == 1 || name[1] == '_');
@@ -123,14 +124,15 @@ std::string deck_of(const std::string& path, const std::string& kind, const std:
         facts.form.rows() == inputs->form.rows())
       targets = &facts;
   if (targets == nullptr)
-    throw UserError(cat(path, ": no array of inputs and one of labels or numbers to be predicted can be told by "
-                              "their names and shapes: flotilla inspect ",
+    throw UserError(cat(path,
+                        ": no array of inputs and one of labels or numbers to be predicted can be told by "
+                        "their names and shapes: flotilla inspect ",
                         path, " lists the arrays; name two in data.inputs and data.targets"));
-  const bool labels = targets->form.row_values() == 1 &&
-                      (targets->form.type.is_integer() || !targets->form.words.empty());
+  const bool labels =
+      targets->form.row_values() == 1 && (targets->form.type.is_integer() || !targets->form.words.empty());
   const bool pixels = inputs->form.type.is_byte() && inputs->form.extents.size() > 2;
-  return cat("[data]\nkind = \"", kind, "\"\ninputs = ", config::quoted(inputs->name), "\ntargets = ",
-             config::quoted(targets->name), "  # a guess, as inputs is\n",
+  return cat("[data]\nkind = \"", kind, "\"\ninputs = ", config::quoted(inputs->name),
+             "\ntargets = ", config::quoted(targets->name), "  # a guess, as inputs is\n",
              inputs->channels_last ? "channels_last = true\n" : "",
              rest_of_deck(path, inputs->form.rows(), labels ? 0 : targets->form.row_values(), !pixels));
 }
@@ -229,9 +231,10 @@ std::optional<Inspection> inspect_arrays(const std::string& path, const InspectO
   const bool joined = known.format == "HDF5" || known.format == "NumPy .npz";
   if (options.deck && !options.json && !joined)
     refuse_deck(path, cat(known.format, " data of one role or of one file each"));
-  Inspection inspection{.text = options.json   ? as_json(path, known.format, arrays)
-                                : options.deck ? deck_of(path, known.format == "HDF5" ? "hdf5" : "numpy", arrays)
-                                               : as_text(title, arrays),
+  Inspection inspection{.text = options.json ? as_json(path, known.format, arrays)
+                                : options.deck
+                                    ? deck_of(path, known.format == "HDF5" ? "hdf5" : "numpy", arrays)
+                                    : as_text(title, arrays),
                         .damage = {}};
   for (const ArrayFacts& facts : arrays)
     if (!facts.problem.empty())

@@ -136,7 +136,8 @@ Table read_table(const std::string& path) {
             continue;
           }
           ++table.rows;
-          for (std::size_t k = 0; k < fields.size(); ++k) look_at(fields[k].text, records.line(), table.columns[k]);
+          for (std::size_t k = 0; k < fields.size(); ++k)
+            look_at(fields[k].text, records.line(), table.columns[k]);
         }
       } catch (const UserError& error) {
         throw UserError(cat(path, ":", records.line(), ": ", error.what()));
@@ -165,13 +166,14 @@ Target target_of(const Table& table, const std::string& named) {
   for (const TableColumn& column : table.columns) {
     if (!named.empty() && column.name == named) return {.column = small.size()};
     small.push_back(column.name);
-    std::ranges::transform(small.back(), small.back().begin(), [](unsigned char c) { return std::tolower(c); });
+    std::ranges::transform(small.back(), small.back().begin(),
+                           [](unsigned char c) { return std::tolower(c); });
   }
   if (!named.empty())
     throw UserError(cat(table.path, ": has no column ", config::quoted(named),
                         " (--target): flotilla inspect ", table.path, " lists them"));
   static constexpr std::array<std::string_view, 15> names = {
-      "target", "label",    "class",   "labels",  "survived",  "outcome", "y",    "species",
+      "target",  "label",    "class", "labels",    "survived", "outcome", "y",    "species",
       "quality", "category", "churn", "diagnosis", "response", "default", "price"};
   for (const std::string_view name : names) {
     const auto found = std::ranges::find(small, name);
@@ -304,7 +306,8 @@ Inspection inspect_table(const std::string& path, const InspectOptions& options)
   for (const TableColumn& column : table.columns)
     if (column.commas > 0 && options.warn)
       options.warn(cat(path, ": the column ", config::quoted(column.name), " has ", column.commas,
-                       " numbers with a decimal comma, which training refuses; ", column.first_comma));
+                       column.commas == 1 ? " number" : " numbers",
+                       " with a decimal comma, which training refuses; ", column.first_comma));
   return {.text = options.json   ? table_json(table)
                   : options.deck ? deck_of(table, options.target)
                                  : table_text(table, options.target),

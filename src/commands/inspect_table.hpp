@@ -10,7 +10,8 @@ namespace flotilla {
 
 /// Describes the columns of a CSV file, plain or compressed by gzip: numbers or texts, missing fields, range;
 /// and a deck that trains on it. Delimiter and header are guessed from the first lines, the target, if it is
-/// not given, is the column with a usual name of one, otherwise the last. @throws UserError naming file and line
+/// not given, is the column with a usual name of one, otherwise the last. @throws UserError naming file and
+/// line
 Inspection inspect_table(const std::string& path, const InspectOptions& options);
 
 /// The lines of a deck that follow those that say what is read: [data] to its end, a small network, training.

@@ -97,8 +97,7 @@ class DataRules : public RuleChecks {
     const std::string& fill = data.fill_missing;
     if (usable({"data.fill_missing"}) && !fill.empty() && fill != "mean" &&
         !(std::istringstream(fill) >> number >> std::ws).eof())
-      reject({"data.fill_missing"},
-             "data.fill_missing must be \"mean\" or a number, got ", quoted(fill));
+      reject({"data.fill_missing"}, "data.fill_missing must be \"mean\" or a number, got ", quoted(fill));
     const std::size_t targets = data.target_columns.size();
     const auto wanted = static_cast<std::size_t>(data.labels_classes ? 1 : config.model.outputs);
     if (usable({"data.target_columns", "model.loss", "model.outputs"}) && targets > 0 && targets != wanted)

@@ -27,7 +27,9 @@ namespace {
 const char* remedy(int error) {
   switch (error) {
     case ENOENT:
-    case ENOTDIR: return "check the path (it begins at the folder of the deck, at the root of a list, and on the command line at the current folder)";
+    case ENOTDIR:
+      return "check the path (it begins at the folder of the deck, at the root of a list, and on the command "
+             "line at the current folder)";
     case EISDIR: return "name a file in it";
     case EACCES:
     case EPERM: return "give yourself the right to read it (chmod, or the group it belongs to)";

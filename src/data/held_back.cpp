@@ -14,8 +14,10 @@ namespace flotilla {
 
 namespace {
 
+constexpr std::uint64_t no_run_seed = ~std::uint64_t{0};  // run.seed is not negative
+
 std::uint64_t hash_of(std::int64_t sample) {
-  Random random(0, random_held_back, static_cast<std::uint64_t>(sample));
+  Random random(no_run_seed, random_order, static_cast<std::uint64_t>(sample));
   const std::uint64_t high = random.bits();
   return high << 32 | random.bits();
 }

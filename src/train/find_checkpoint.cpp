@@ -137,12 +137,11 @@ void check_differences(const LoadedCheckpoint& checkpoint, const Config& config)
     to_request += (to_request.empty() ? "" : ",") + difference.key;
   }
   if (differences.empty()) return;
-  throw UserError(
-      cat("cannot resume from ", checkpoint.path, ": ", differences,
-          "; to go on with what the deck says now, give run.resume_with=", to_request,
-          "; to start another run, give another run.output, and to begin with this one's weights "
-          "model.initial_weights = ",
-          config::quoted(checkpoint.path), " too; or restore what the checkpoint has"));
+  throw UserError(cat("cannot resume from ", checkpoint.path, ": ", differences,
+                      "; to go on with what the deck says now, give run.resume_with=", to_request,
+                      "; to start another run, give another run.output, and to begin with this one's weights "
+                      "model.initial_weights = ",
+                      config::quoted(checkpoint.path), " too; or restore what the checkpoint has"));
 }
 
 /// Checkpoints of a run that is set back stay, and "auto" would take them again.

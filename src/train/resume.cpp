@@ -52,8 +52,7 @@ std::vector<std::string> compare_data(const LoadedCheckpoint& checkpoint, const 
       const std::string what =
           cat(set, " holds other samples than when it was saved (", before->second, "; ", identity,
               " now), by labels, sizes and ", identified_samples, " samples that were read");
-      if (!run.config.run.resumes_with(set))
-        refuse(what, cat("allow others by run.resume_with=", set, ", "));
+      if (!run.config.run.resumes_with(set)) refuse(what, cat("allow others by run.resume_with=", set, ", "));
       notes.push_back(cat("data         ", what, ", as run.resume_with allows"));
       differences.push_back({set, before->second, identity, config::OnResume::may_change});
     } else if (moved != differences.end()) {

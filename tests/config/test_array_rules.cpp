@@ -69,6 +69,11 @@ TEST(ArrayRules, KeysOfTablesAreOfTables) {
   EXPECT_NE(with("data.delimiter=x").find("data.delimiter"), std::string::npos);
   EXPECT_NE(with("data.fill_missing=none").find("must be \"mean\" or a number"), std::string::npos);
   EXPECT_EQ(with("data.fill_missing=-1.5"), "");
+  for (const char* fill : {"0", "-1.5", "\"0\"", "\"mean\""}) {
+    std::string filled = table;
+    filled.insert(filled.find("kind = "), std::string("fill_missing = ") + fill + "\n");
+    EXPECT_EQ(test::mistakes_of(filled, csv), "");
+  }
   EXPECT_NE(with("data.target_columns=y,z").find("names 2 columns, but a label is one column"),
             std::string::npos);
   EXPECT_NE(test::mistakes_of(table, {"data.kind=csv"}).find("data.target_columns is missing"),

@@ -66,12 +66,18 @@ TEST(KeySearch, TheNamesOfOtherProgramsLeadToTheirKeys) {
       {{"num_classes"}, "model.classes"},
       {{"how", "to", "use", "the", "gpu"}, "device.kind"},
       {{"strategy"}, "strategy.kind"},
+      {{"split"}, "data.validation.share"},
+      {{"validation", "split"}, "data.validation.share"},
+      {{"train", "test", "split"}, "data.validation.share"},
+      {{"hold", "out"}, "data.validation.share"},
+      {{"random_split"}, "data.validation.share"},
   };
   for (const auto& [words, path] : searches) EXPECT_EQ(paths_of(words).front(), path) << words.front();
 }
 
 TEST(KeySearch, AtMostFiveKeysAreShownWithDefaultAndASentence) {
   EXPECT_LE(paths_of({"training"}).size(), 5U);
+  EXPECT_EQ(paths_of({"seed"}), Texts{"run.seed"});  // nothing below it fits
   EXPECT_TRUE(found_keys({"epochs"})
                   .starts_with("train.epochs = 0\n    Passes over the training data; 0: no limit.\n\n"))
       << found_keys({"epochs"});

@@ -75,10 +75,11 @@ TEST_F(Images, ThatAreBadOrVanishDuringARunAreToldWithLineAndPath) {
 
   EXPECT_EQ(error_of(*data, 0), "");
   EXPECT_EQ(error_of(*data, 1), folder.path("train.txt:2: ") + file(1) + ": is empty; repair it");
-  EXPECT_EQ(error_of(*data, 2), folder.path("train.txt:4: ") + "cannot open '" + file(2) +
-                                    "': No such file or directory; check the path (it begins at the folder of "
-                                    "the deck, at the root of a list, and on the command line at the current "
-                                    "folder); repair it");
+  EXPECT_EQ(error_of(*data, 2),
+            folder.path("train.txt:4: ") + "cannot open '" + file(2) +
+                "': No such file or directory; check the path (it begins at the folder of "
+                "the deck, at the root of a list, and on the command line at the current "
+                "folder); repair it");
   EXPECT_EQ(error_of(*data, 3), folder.path("train.txt:5: ") + "cannot open '" + file(3) +
                                     "': Is a directory; name a file in it; repair it");
 }

@@ -132,6 +132,14 @@ TEST_F(RunsOnArrays, StagePredictAndInspectFilesOfArrays) {
   for (const char* text : {"images", "(256,28,28)", "uint8", "chunks of (32,28,28), deflate",
                            "inputs = \"images\"", "input_mean = [0.1", "targets = \"labels\""})
     EXPECT_NE(shown.output.find(text), std::string::npos) << text << "\n" << shown.output;
+  for (const char* text : {"inputs = \"labels\"", "targets = \"images\"", "target_mean"})
+    EXPECT_EQ(shown.output.find(text), std::string::npos) << text << "\n" << shown.output;
+  const test::Result deck = test::flotilla(1, {"inspect", "--deck", folder.path("a.h5")});
+  ASSERT_EQ(deck.exit_code, 0) << deck.errors;
+  test::write_file(folder.path("made.toml"), deck.output);
+  const test::Result checked = test::flotilla(1, {"train", "--check", folder.path("made.toml")});
+  EXPECT_EQ(checked.exit_code, 0) << checked.errors << deck.output;
+  EXPECT_NE(checked.output.find("the deck is good"), std::string::npos) << checked.output;
 }
 
 // 64 or 96 and 192 samples for two workers: 6 steps of 2 × 32, or 12 of 2 × 16, an epoch.

@@ -167,6 +167,83 @@ TEST_F(RunsOnTables, BeginWithTheDeckOfInspect) {
       << checked.output;
 }
 
+class InspectedTables : public RunsOnTables {
+ protected:
+  Result inspect(const std::string& text, const std::vector<std::string>& more = {"--deck"}) const {
+    test::write_file(folder.path("t.csv"), text);
+    std::vector<std::string> command = {"inspect", folder.path("t.csv")};
+    command.insert(command.end(), more.begin(), more.end());
+    return test::flotilla(1, command);
+  }
+  /// The first line of the deck that holds the text.
+  std::string line(const std::string& text, const std::string& part,
+                   const std::vector<std::string>& more = {"--deck"}) const {
+    const Result shown = inspect(text, more);
+    EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+    const std::size_t at = shown.output.find(part);
+    const std::size_t begin = shown.output.rfind('\n', at) + 1;
+    return at == std::string::npos ? "" : shown.output.substr(begin, shown.output.find('\n', at) - begin);
+  }
+};
+
+TEST_F(InspectedTables, SayWhichColumnsAreLeftOutAndWhatIsPredicted) {
+  std::string text = "id,age,name,Survived,Fare\n";
+  for (int i = 0; i < 200; ++i) text += cat(i, ",", i % 50, ".5,n", i, ",", i % 2, ",", i % 90, "\n");
+  const std::string guess =
+      "target_columns = [\"Survived\"]  # a guess by its name: --target COLUMN names another";
+  EXPECT_EQ(line(text, "target_columns"), guess);
+  EXPECT_EQ(line(text, "\"id\" is"), "# \"id\" is left out: it counts the lines");
+  EXPECT_EQ(line(text, "\"name\" is"), "# \"name\" is left out: it has more than 100 different texts");
+  EXPECT_EQ(line(text, "ignored"), "ignored_columns = [\"id\", \"name\"]");
+  EXPECT_EQ(line(text, "target_columns", {"--deck", "--target", "Fare"}), "target_columns = [\"Fare\"]");
+  EXPECT_EQ(line(text, "loss", {"--deck", "--target", "Fare"}), "loss = \"mse\"");
+  EXPECT_EQ(line("x,y,rating\n1,2,5\n3,4,1\n", "target_columns"),
+            "target_columns = [\"rating\"]  # a guess, the last one: --target COLUMN names another");
+  EXPECT_NE(line("x,z,y\n1,2,5\n3,4,1\n", "target_columns").find("[\"y\"]"), std::string::npos);
+  test::expect_told(inspect(text, {"--target", "fare"}), "has no column \"fare\" (--target)");
+}
+
+TEST_F(InspectedTables, KeepColumnsWithDecimalCommasAndWarn) {
+  std::string text = "age;city;kind\n64,3;Ulm;a\n";
+  for (int i = 0; i < 30; ++i) text += cat(i, ".5;Bonn;b\n");
+  const Result shown = inspect(text);
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  EXPECT_NE(shown.errors.find(
+                "t.csv: the column \"age\" has 1 number with a decimal comma, which training refuses; "
+                "line 2: write 64.3 for 64,3"),
+            std::string::npos)
+      << shown.errors;
+  EXPECT_EQ(line(text, "\"age\""),
+            "# \"age\" has decimal commas, which are refused (line 2: write 64.3 for 64,3)");
+  EXPECT_EQ(line(text, "ignored"), "");
+  test::write_file(folder.path("made.toml"), shown.output);
+  test::expect_told(test::flotilla(1, {"train", folder.path("made.toml"), "--check"}),
+                    "t.csv:2: column 1 (\"age\") is \"64,3\", with a decimal comma: write 64.3");
+}
+
+TEST_F(InspectedTables, WithoutSamplesGetNoDeck) {
+  test::expect_told(inspect("", {}), "t.csv: is an empty CSV file: copy or download it again");
+  test::expect_told(inspect("x,y\n"), "t.csv: holds no sample, only a header");
+  EXPECT_EQ(inspect("x,y\n", {}).exit_code, 0);
+  test::write_file(folder.path("a.svm"), "1 1:0.5 2:1\n-1 3:1\n");
+  test::expect_told(test::flotilla(1, {"inspect", "--deck", folder.path("a.svm")}),
+                    "decks are printed for CSV, HDF5 and .npz files, and this is a LIBSVM file: data.kind = "
+                    "\"libsvm\" reads it; begin with");
+}
+
+TEST_F(RunsOnTables, TellTheirColumnsInOnnx) {
+  const Result trained = train(1, "run", {"data.validation.share=0.25"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const Result evaluated = test::flotilla(1, {"evaluate", folder.path("run")});
+  EXPECT_NE(evaluated.output.find("top-1"), std::string::npos) << evaluated.output;
+  EXPECT_EQ(evaluated.output.find("top-5"), std::string::npos) << evaluated.output;  // of two classes
+  const Result exported = test::flotilla(1, {"export", folder.path("run"), folder.path("model.onnx")});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  const std::string model = test::read_file(folder.path("model.onnx"));
+  for (const char* part : {R"(["x","city"])", R"([[],["Bonn","Ulm"]])", "fills", R"(["big","small"])"})
+    EXPECT_NE(model.find(part), std::string::npos) << part;
+}
+
 TEST_F(RunsOnTables, AreComparedAgainWhereMissingNumbersAreFilled) {
   test::write_file(folder.path("train.csv"), "x,city,kind\n1,Bonn,a\n,Ulm,b\n3,Bonn,a\n5,Ulm,b\n");
   test::write_file(folder.path("held.csv"), "x,city,kind\n,Bonn,a\n7,Ulm,b\n");

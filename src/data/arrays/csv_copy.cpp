@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t most_categories = 4096;  // of a column: each is an input
 constexpr std::size_t most_labels = 65536;
 constexpr std::size_t most_columns_told = 20;
-constexpr const char* of_training = "a column of the training data";
+constexpr const char* named_in_training = "a column of the training data";
 constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
 char delimiter_of(const DataConfig& data) {
@@ -114,9 +114,10 @@ std::size_t find_column(const std::string& path, const std::vector<std::string>&
   double number_read = 0.0;
   for (std::size_t k = 0; k < header.size() && hint.empty(); ++k)
     if (header[k] != cat(k + 1) && parse_csv_number(header[k], number_read) == CsvNumber::good)
-      hint = key == of_training ? "; its first line holds numbers: write the names of the columns above it"
-                                : "; where the first line is a sample, set data.header = false and name columns "
-                                  "by their numbers, from 1 on";
+      hint = key == named_in_training
+                 ? "; its first line holds numbers: write the names of the columns above it"
+                 : "; where the first line is a sample, set data.header = false and name columns "
+                   "by their numbers, from 1 on";
   throw UserError(
       cat(path, ":1: has no column ", shown(name), " (", key, "): it has ", columns_told(header), hint));
 }
@@ -162,7 +163,7 @@ CsvLayout csv_layout_of(const std::string& path, const DataRequest& request,
                               .target = target});
   };
   for (const std::string& name : inputs)
-    add(name, data.table.columns.empty() ? of_training : "data.columns", false);
+    add(name, data.table.columns.empty() ? named_in_training : "data.columns", false);
   if (request.source.has_labels())
     for (const std::string& name : data.table.target_columns) add(name, "data.target_columns", true);
   if (!categories.empty())
@@ -217,8 +218,8 @@ class CsvParser {
     if (fields.size() + (layout_.ends_empty && !ends_empty ? 1 : 0) != layout_.fields ||
         (ends_empty && !fields.back().text.empty())) {
       const bool more = fields.size() == layout_.fields + 1 && fields.back().text.empty();
-      refuse("", "has ", fields.size(), fields.size() == 1 ? " field" : " fields", ", but the first line has ",
-             layout_.fields - (layout_.ends_empty ? 1 : 0),
+      refuse("", "has ", fields.size(), fields.size() == 1 ? " field" : " fields",
+             ", but the first line has ", layout_.fields - (layout_.ends_empty ? 1 : 0),
              more ? ": take the delimiter at the end of the line away"
                   : ": put fields that hold the delimiter in quotes, or correct the line");
       return;
@@ -229,7 +230,8 @@ class CsvParser {
       const CsvField& field = fields[column.field];
       const bool missing = !field.quoted || field.text.empty() ? missing_.contains(field.text) : false;
       if (missing && (column.target || data_.table.fill_missing.empty()))
-        refuse(cat("missing ", k), place(column), " is missing (", shown(field.text), "): correct or delete the line",
+        refuse(cat("missing ", k), place(column), " is missing (", shown(field.text),
+               "): correct or delete the line",
                column.target ? "" : ", or give data.fill_missing = \"mean\" or a number");
       rows.values.push_back(missing ? missing_value : value_of(column, field.text, line, k, rows, refuse));
     }

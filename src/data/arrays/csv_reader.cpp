@@ -194,18 +194,15 @@ std::vector<CsvTable> training_tables(const DataRequest& request, std::vector<Cs
     end += copies.back()->table().rows;
   }
   const double share = request.data.validation.share;
-  if (share == 0.0) {
-    for (const auto& copy : copies) tables.push_back(copy->table());
-    return tables;
-  }
-  const std::vector<std::int64_t> samples = samples_of_part(end, share, SamplePart::training);
+  std::vector<std::int64_t> samples;
+  if (share > 0.0) samples = samples_of_part(end, share, SamplePart::training);
   std::int64_t first = 0;
   for (const auto& copy : copies) {
     std::vector<std::int64_t> rows;
     end = first + copy->table().rows;
     for (auto at = std::ranges::lower_bound(samples, first); at != samples.end() && *at < end; ++at)
       rows.push_back(*at - first);
-    tables.push_back(table_of_rows(*copy, rows));
+    tables.push_back(share > 0.0 ? table_of_rows(*copy, rows) : copy->table());
     first = end;
   }
   return tables;

@@ -146,8 +146,7 @@ StagePlan plan_staging(const DataConfig& data, std::int64_t classes, const std::
     if (examine(file)) {
       plan.files.push_back(std::move(file));
     } else if (needed.contains(path)) {
-      throw UserError(cat(config::printable(path),
-                          ": is missing; check the path"));
+      throw UserError(cat(config::printable(path), ": is missing; check the path"));
     }
   }
   return plan;

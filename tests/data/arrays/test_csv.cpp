@@ -185,6 +185,21 @@ TEST_F(CsvFiles, TellMistakesByFileAndLine) {
   EXPECT_EQ(refused("x;y\n1;2\n"),
             "a.csv:1: has no column \"y\" (data.target_columns): it has \"x;y\"; set data.delimiter = \";\"");
   EXPECT_EQ(
+      refused("64,high\n65,low\n"),
+      "a.csv:1: has no column \"y\" (data.target_columns): it has \"64\", \"high\"; where the first line is "
+      "a sample, set data.header = false and name columns by their numbers, from 1 on");
+  EXPECT_EQ(
+      refused("x,y\na,0\nb,1\n,0\nc,0\n,1\n"),
+      "a.csv: 5 mistakes:\n  " + folder.path("a.csv") +
+          ":2: column 1 (\"x\") is \"a\", which is no number: name the column in data.categories or "
+          "data.ignored_columns, or the text in data.missing_texts (and 2 more like it)\n  " +
+          folder.path("a.csv") +
+          ":4: column 1 (\"x\") is missing (\"\"): correct or delete the line, or give data.fill_missing = "
+          "\"mean\" or a number (and 1 more like it)");
+  std::string many = "x,y\n";  // in several pieces
+  for (int i = 0; i < 400000; ++i) many += "red,0\n";
+  EXPECT_NE(refused(many).find("(and 399999 more like it)"), std::string::npos);
+  EXPECT_EQ(
       refused("x,y\n1,0\n2,1,\n"),
       "a.csv:3: has 3 fields, but the first line has 2: take the delimiter at the end of the line away");
   EXPECT_EQ(refused("x,y\n\"3,14\",0\n1,1\n"),
