@@ -90,7 +90,8 @@ double agreement(const std::string& asked, const Words& words) {
   double best = 0.0;
   for (const std::string& word : words) {
     if (word == asked) return 1.0;
-    const auto [shorter, longer] = std::minmax(asked.size(), word.size());
+    const std::size_t shorter = std::min(asked.size(), word.size());
+    const std::size_t longer = std::max(asked.size(), word.size());
     const bool is_abbreviation = shorter >= 3 && word.starts_with(asked);
     const bool is_another_form = shorter >= 4 && 3 * shorter >= 2 * longer && asked.starts_with(word);
     if (is_abbreviation || is_another_form)

@@ -205,6 +205,7 @@ const std::map<OnResume, std::set<std::string>> considered = {
       "optimizer.frozen",
       "data.train.samples",
       "data.validation.samples",
+      "data.validation.share",
       "data.kind",
       "data.shape",
       "data.last_batch",

@@ -13,7 +13,7 @@ namespace {
 TEST(ValidationRules, TheBestCheckpointIsOneOfValidationsThatTakePlace) {
   const std::string with_validation = test::good_deck + "[data.validation]\nsamples = 10\n";
   EXPECT_NO_THROW(test::load(with_validation, {"checkpoint.best=loss", "train.patience=3"}));
-  EXPECT_NE(test::mistakes_of(test::good_deck, {"checkpoint.best=loss"}).find("name data.validation"),
+  EXPECT_NE(test::mistakes_of(test::good_deck, {"checkpoint.best=loss"}).find("set data.validation"),
             std::string::npos);
   EXPECT_NE(
       test::mistakes_of(with_validation, {"train.patience=3"}).find("train.patience needs checkpoint.best"),
@@ -33,7 +33,7 @@ TEST(ValidationRules, APlateauNeedsValidationsAndMorePatienceThanItWaits) {
   EXPECT_NO_THROW(test::load(deck, {plateau}));
   EXPECT_NO_THROW(test::load(deck, {plateau, "schedule.patience=2", "schedule.cooldown=1", "train.patience=4",
                                     "checkpoint.best=loss"}));
-  EXPECT_NE(test::mistakes_of(test::good_deck, {plateau}).find("name data.validation"), std::string::npos);
+  EXPECT_NE(test::mistakes_of(test::good_deck, {plateau}).find("set data.validation"), std::string::npos);
   EXPECT_NE(test::mistakes_of(deck, {plateau, "validation.every=0"}).find("asks for none before the end"),
             std::string::npos);
   EXPECT_NE(
