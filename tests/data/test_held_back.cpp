@@ -212,7 +212,7 @@ TEST_F(HeldBack, SayNothingOfATableButItsClasses) {
   FoundInData found;
   csv_reader.find({.data = data, .source = data.train, .classes = any_classes, .use = use}, found);
   EXPECT_EQ(found.categories, (std::vector<std::vector<std::string>>{{}, {"Bonn", "Ulm"}}));
-  EXPECT_EQ(found.fills.front(), sum / known);
+  EXPECT_EQ(found.fills, (std::vector<double>{sum / known, 0.0}));
   EXPECT_EQ(found.classes, (std::vector<std::string>{"rare", "usual"}));
   data.found = found;
   const auto part = open_dataset(data, data.train, 2, 1, {.training = false});

@@ -171,7 +171,10 @@ CsvTable table_of_rows(const CsvCopy& copy, std::span<const std::int64_t> rows) 
     copy.read(number, 1, row);
     for (std::size_t k = 0; k < columns; ++k) {
       if (std::isnan(row[k])) continue;
-      if (copy.columns()[k].texts) seen[k][static_cast<std::size_t>(row[k])] = true;
+      if (copy.columns()[k].texts) {
+        seen[k][static_cast<std::size_t>(row[k])] = true;
+        continue;
+      }
       table.sums[k] += row[k];
       ++table.counts[k];
     }
