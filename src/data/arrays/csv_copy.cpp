@@ -150,7 +150,8 @@ CsvLayout csv_layout_of(const std::string& path, const DataRequest& request,
   layout.ends_empty = data.table.header && header.size() > 1 && header.back().empty();
   std::set<std::size_t> categories;
   for (const std::string& name : data.table.categories)
-    categories.insert(find_column(path, header, name, "data.categories"));
+    categories.insert(
+        find_column(path, header, name, data.found.columns.empty() ? "data.categories" : named_in_training));
   std::set<std::size_t> taken;
   const auto add = [&](const std::string& name, const char* key, bool target) {
     const std::size_t field = find_column(path, header, name, key);
