@@ -129,7 +129,7 @@ TEST_F(RunsOnTables, AreEvaluatedOnWhatWasHeldBack) {
   const Result predicted = test::flotilla(1, {"predict", folder.path("run"), folder.path("held.csv")});
   EXPECT_EQ(predicted.exit_code, 0) << predicted.errors;
   EXPECT_EQ(test::count(predicted.output, "\n"), 97);
-  const Result rate = test::flotilla(1, {"find-rate", folder.path("deck.toml"), "--steps", "8",
+  const Result rate = test::flotilla(1, {"find-rate", folder.path("deck.toml"), "--steps", "10",
                                          "data.validation.share=0.25", "run.output=" + folder.path("rate")});
   EXPECT_EQ(rate.exit_code, 0) << rate.errors;
   const Result checked = train(2, "new", {"data.validation.share=0.25", "--check", "--data"});
