@@ -81,6 +81,8 @@ void FaultedRun::examine(Outcome& outcome) {
     if (!damaged_.contains(place_.output + "/checkpoints/" + name.string()))
       at_least_ = std::max(at_least_, step_of(name.string()));
   }
+  // A run has passed it over and saved newer ones since, but what it said is lost with its mpirun.
+  if (!newest_damaged_.empty() && at_least_ > step_of(newest_damaged_)) newest_damaged_.clear();
   if (outcome.exit_code == 75 || outcome.exit_code == 0) {
     const auto ends = lines_about(place_.output, "end");
     if (!ends.empty() && (outcome.fault.moment != Moment::at_start || outcome.fault.harm == Harm::fail_call))
