@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/tensor.hpp"
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 
 namespace flotilla {
 

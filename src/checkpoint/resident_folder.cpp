@@ -215,7 +215,7 @@ std::string why_not_resident(const std::string& run, const ResidentRecord& recor
   return {};
 }
 
-std::optional<ResidentState> checkpoint_of_step(const std::string& run, std::int64_t step) {
+std::optional<ResidentState> state_of_step(const std::string& run, std::int64_t step) {
   const auto files = run_checkpoints(run);
   const auto same = files.find(step);
   return same == files.end() ? std::nullopt : std::optional(state_of(same->second, same->second));

@@ -74,7 +74,7 @@ class ResidentFolder {
 std::string why_not_resident(const std::string& run, const ResidentRecord& record, std::int64_t step);
 
 /// The run's checkpoint of that step; empty: it has none. @throws UserError if it is damaged
-std::optional<ResidentState> checkpoint_of_step(const std::string& run, std::int64_t step);
+std::optional<ResidentState> state_of_step(const std::string& run, std::int64_t step);
 
 /// Writes the state as an ordinary checkpoint of the run, verified; its parts are there
 /// (ResidentFolder::save_parts).

@@ -29,7 +29,7 @@ struct RescueArguments {
 std::string rescue_state(const RescueArguments& given, const ResidentRecord& record,
                          const ResidentState& state) {
   const std::string what = cat("the state of step ", state.step, " in the memory of ", own_host_name());
-  if (const auto same = checkpoint_of_step(given.run, state.step)) {
+  if (const auto same = state_of_step(given.run, state.step)) {
     if (same->checksum == state.checksum) return cat(what, " is in ", same->file, " already");
     throw UserError(cat(what, " and ", same->file,
                         " differ, so the memory of one host is not to be trusted: move that "

@@ -8,7 +8,7 @@
 #include "kernels/random.hpp"
 #include "kernels/tensor.hpp"
 #include "src/data/images/picture.hpp"
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 
 namespace flotilla {
 

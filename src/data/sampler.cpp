@@ -107,107 +107,13 @@ SampleRange EpochOrder::block(std::int64_t window, std::int64_t number) const {
   return {in_blocks(position), std::min(spec_.block, samples_ - position)};
 }
 
-namespace {
-
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-/// Steps of an epoch where each worker has a share of its own.
-std::int64_t steps_of_shares(const Sharding& sharding) {
-  const std::int64_t each = sharding.batch * sharding.micro_steps;
-  std::int64_t steps = 0;
-  for (std::size_t worker = 0; worker + 1 < sharding.shares.size(); ++worker) {
-    const std::int64_t share = sharding.shares[worker + 1] - sharding.shares[worker];
-    if (!sharding.drop_last) {
-      steps = std::max(steps, rounded_up(share, each));
-    } else if (worker == 0 || share / each < steps) {
-      steps = share / each;
-    }
-  }
-  return steps;
-}
-
-/// Steps that still fit into the epoch after `offset`; with wrapping the last one may be incomplete.
-std::int64_t steps_left(const Sharding& sharding, std::int64_t offset) {
-  if (!sharding.shares.empty()) {
-    // Positions of another number of workers need not be a whole number of steps.
-    const std::int64_t done = rounded_up(offset, sharding.global_batch());
-    return std::max<std::int64_t>(steps_of_shares(sharding) - done, 0);
-  }
-  const std::int64_t left = std::max<std::int64_t>(sharding.samples - offset, 0);
-  const std::int64_t step = sharding.global_batch();
-  return sharding.drop_last ? left / step : rounded_up(left, step);
-}
-
-/// Moves a position whose epoch has no step left to the start of the next epoch.
-Position settled(const Sharding& sharding, Position position) {
-  if (steps_left(sharding, position.offset) > 0) return position;
-  return {position.epoch + 1, 0};
-}
-
-}  // namespace
-
-std::int64_t Sharding::steps_per_epoch() const {
-  return steps_left(*this, 0);
-}
-
-std::int64_t Sharding::consumed_per_epoch() const {
-  return shares.empty() ? samples : steps_per_epoch() * global_batch();
-}
-
-std::int64_t Sharding::steps_until(const Position& position, std::int64_t epochs) const {
-  if (position.epoch >= epochs) return 0;
-  return steps_left(*this, position.offset) + (epochs - position.epoch - 1) * steps_per_epoch();
-}
-
-std::int64_t Sharding::steps_before(const Position& position) const {
-  return (position.epoch + 1) * steps_per_epoch() - steps_left(*this, position.offset);
-}
-
-std::int64_t Sharding::batch_before(const Position& position) const {
-  return steps_per_epoch() - (position.offset == 0 ? 0 : steps_left(*this, position.offset));
-}
-
-void check_sharding(const Sharding& sharding) {
-  require(sharding.samples > 0 && sharding.workers > 0 && sharding.batch > 0 && sharding.micro_steps > 0,
-          "a sharding needs positive numbers, got ", sharding.samples, " samples, ", sharding.workers,
-          " workers, batch ", sharding.batch, ", ", sharding.micro_steps, " micro-steps");
-  if (sharding.workers > sharding.samples) {
-    throw UserError(cat("more ranks than samples: ", sharding.workers, " ranks are to share ",
-                        sharding.samples, " training samples; start at most ", sharding.samples,
-                        " ranks or give more data (data.train)"));
-  }
-  // The quotient instead of the product, which might overflow.
-  const std::int64_t most = sharding.samples / sharding.workers / sharding.micro_steps;
-  if (sharding.batch > most) {
-    const std::string remedy =
-        most > 0 ? cat("train.batch_size may be at most ", most, " here, train.global_batch_size at most ",
-                       most * sharding.workers * sharding.micro_steps)
-                 : cat("use fewer ranks or fewer train.accumulate_steps");
-    throw UserError(
-        cat("batch larger than the data: one step takes ", sharding.batch, " samples on each of ",
-            sharding.workers, sharding.workers == 1 ? " rank" : " ranks",
-            sharding.micro_steps == 1 ? "" : cat(" in each of ", sharding.micro_steps, " micro-steps"),
-            ", but the training data (data.train) has ", sharding.samples, "; ", remedy));
-  }
-  for (std::size_t worker = 0; worker + 1 < sharding.shares.size(); ++worker) {
-    const std::int64_t share = sharding.shares[worker + 1] - sharding.shares[worker];
-    const std::int64_t least = sharding.drop_last ? sharding.batch * sharding.micro_steps : 1;
-    if (share >= least) continue;
-    throw UserError(cat("worker ", worker, " gets ", share, share == 1 ? " sample" : " samples",
-                        " of the training data (data.train) by data.deal, but needs ", least,
-                        "; start fewer ranks, or set data.deal to \"bytes\" or \"samples\""));
-  }
-}
-
 Sampler::Sampler(std::uint64_t seed, const Sharding& sharding) : seed_(seed), sharding_(sharding) {
   check_sharding(sharding);
 }
 
 Position Sampler::after(Position position, std::int64_t steps) const {
-  const Position first = settled(sharding_, position);
-  const std::int64_t here = steps_left(sharding_, first.offset);
+  const Position first = sharding_.settled(position);
+  const std::int64_t here = sharding_.steps_left(first.offset);
   if (steps < here) return {first.epoch, first.offset + steps * sharding_.global_batch()};
   const std::int64_t per_epoch = sharding_.steps_per_epoch();
   const std::int64_t beyond = steps - here;
@@ -235,14 +141,14 @@ void Sampler::indices(Position position, std::int64_t worker, std::int64_t micro
           " has no ", out.size(), " rows from row ", first, " on");
   require(0 <= worker && worker < sharding_.workers && 0 <= micro_step && micro_step < sharding_.micro_steps,
           "worker ", worker, " or micro-step ", micro_step, " is out of range");
-  const Position at = settled(sharding_, position);
+  const Position at = sharding_.settled(position);
   std::int64_t begin = 0;
   std::int64_t size = sharding_.samples;
   std::int64_t next = at.offset + (worker * sharding_.micro_steps + micro_step) * sharding_.batch + first;
   if (!sharding_.shares.empty()) {
     begin = sharding_.shares[static_cast<std::size_t>(worker)];
     size = sharding_.shares[static_cast<std::size_t>(worker) + 1] - begin;
-    const std::int64_t step = rounded_up(at.offset, sharding_.global_batch());
+    const std::int64_t step = sharding_.steps_through(at.offset);
     next = ((step * sharding_.micro_steps + micro_step) * sharding_.batch + first) % size;
   }
   EpochOrder order = this->order(at.epoch, size);

@@ -10,26 +10,11 @@ namespace flotilla {
 
 namespace {
 
-bool is_subtree(std::int64_t shards, std::int64_t workers) {
-  return workers == 1 ||
-         (shards % workers == 0 && std::has_single_bit(static_cast<std::uint64_t>(shards / workers)));
-}
-
 bool has_bit(std::int64_t number, std::size_t bit) {
   return ((number >> bit) & 1) != 0;
 }
 
 }  // namespace
-
-std::int64_t shards_per_worker(std::int64_t shards, int workers) {
-  if (is_subtree(shards, workers)) return shards / workers;
-  std::string good;
-  for (std::int64_t count = 1; count <= shards; ++count)
-    if (is_subtree(shards, count)) good += cat(good.empty() ? "" : ", ", count);
-  throw UserError(cat("run.reproducible: ", shards,
-                      " shards (run.virtual_shards) cannot be added in one tree by ", workers,
-                      " workers; worker counts that can: ", good, " (each with a power of two of shards)"));
-}
 
 ShardSums::ShardSums(Device& device, DeviceSpan<float> values, std::int64_t shards)
     : flat_(device.flat()), values_(values), shards_(shards) {

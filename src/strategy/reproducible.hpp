@@ -14,9 +14,6 @@ namespace flotilla {
 // two below their number. A worker's shards are a subtree, added here; the all-reduce adds the workers' sums
 // in the rest of the tree (mpi/all_reduce/sum_arrays.hpp). So results do not depend on the number of workers.
 
-/// Micro-steps of a worker. @throws UserError if its shards would be no subtree, naming valid worker counts.
-std::int64_t shards_per_worker(std::int64_t shards, int workers);
-
 /// Adds a worker's shards one after another, with as many partial sums as the number of shards before the
 /// last has binary digits.
 class ShardSums {

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
+#include "src/data/sampler.hpp"
 #include "src/train/monitor/best_validation.hpp"
 
 namespace flotilla {

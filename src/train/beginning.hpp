@@ -8,7 +8,7 @@
 
 #include "src/config/config.hpp"
 #include "src/config/deck.hpp"
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 #include "src/train/find_checkpoint.hpp"
 
 namespace flotilla {

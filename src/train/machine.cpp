@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "mpi/core/topology.hpp"
+#include "src/data/sharding.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
 
@@ -52,13 +53,6 @@ std::unique_ptr<CommunicatorExchange> make_exchange(const ModelConfig& model, co
 }
 
 }  // namespace
-
-std::string divisors_of(std::int64_t number) {
-  std::string text;
-  for (std::int64_t divisor = 1; divisor <= number; ++divisor)
-    if (number % divisor == 0) text += cat(text.empty() ? "" : ", ", divisor);
-  return text;
-}
 
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers) {
   if (servers == nullptr) return mpi::find_topology(workers);

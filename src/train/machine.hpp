@@ -34,9 +34,6 @@ struct StepGroup {
 std::optional<StepGroup> make_step_group(const Config& config, const mpi::Communicator& world,
                                          const std::vector<mpi::Place>& places);
 
-/// The numbers of workers that divide `number`, for messages: "1, 2, 3, 6" of 6.
-std::string divisors_of(std::int64_t number);
-
 /// Collective over the workers. Their places, with their ranks in the job; servers on the same host share
 /// cores.
 std::vector<mpi::Place> places_of_workers(const mpi::Communicator& workers, const ServerLink* servers);

@@ -7,7 +7,7 @@
 #include "models/layer_kind.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/config/config.hpp"
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 
 namespace flotilla {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -17,7 +16,6 @@
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_on_all_ranks.hpp"
-#include "src/strategy/reproducible.hpp"
 #include "src/train/found_scaling.hpp"
 #include "src/train/inflated_copies.hpp"
 #include "src/train/shard_indexes.hpp"
@@ -40,37 +38,6 @@ void check_label_texts(const DataConfig& data, const Dataset& set) {
     throw UserError(cat("the labels of ", set.description(),
                         " are texts, and those of the training data are "
                         "numbers: write numbers, or train on texts"));
-}
-
-Sharding make_sharding(const Config& config, std::int64_t samples, int workers) {
-  const TrainConfig& train = config.train;
-  std::int64_t batch = train.batch_size;
-  std::int64_t micro_steps = train.accumulate_steps;
-  if (config.run.reproducible) {
-    micro_steps = shards_per_worker(config.run.virtual_shards, workers);
-    batch = train.global_batch_size / config.run.virtual_shards;
-  } else if (batch == 0) {
-    const std::int64_t parts = workers * train.accumulate_steps;
-    if (train.global_batch_size % parts != 0)
-      throw UserError(cat(
-          "train.global_batch_size = ", train.global_batch_size, " cannot be divided by ", workers,
-          workers == 1 ? " worker" : " workers",
-          train.accumulate_steps > 1 ? cat(" × ", train.accumulate_steps, " micro-steps") : "",
-          "; worker counts that do: ",
-          divisors_of(train.global_batch_size / std::gcd(train.global_batch_size, train.accumulate_steps))));
-    batch = train.global_batch_size / parts;
-  }
-  const Sharding sharding{.samples = samples,
-                          .workers = workers,
-                          .batch = batch,
-                          .micro_steps = micro_steps,
-                          .drop_last = config.data.last_batch == LastBatch::drop,
-                          .order = config.data.order,
-                          .block = config.data.shuffle_block,
-                          .buffer = config.data.shuffle_buffer};
-  check_sharding(sharding);
-  if (train.mixes_pairs()) check_pairs(sharding, train.global_batch_size, train.pairs_key());
-  return sharding;
 }
 
 LoaderOptions loading_for(Device& device, LoaderOptions options) {

@@ -12,7 +12,7 @@
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 #include "src/optim/schedule.hpp"
 #include "src/train/machine.hpp"
 
@@ -34,10 +34,6 @@ void check_label_texts(const DataConfig& data, const Dataset& set);
 /// @param key of the deck that names the data  @throws AgreedFailure with the mistakes of all ranks
 void check_targets(const Dataset& data, const std::string& key, const mpi::Communicator& world,
                    mpi::Watchdog& watchdog);
-
-/// Micro-batches and workers for a deck. @throws UserError if the workers do not divide
-/// train.global_batch_size, naming worker counts that do, or if there are fewer samples than a step takes.
-Sharding make_sharding(const Config& config, std::int64_t samples, int workers);
 
 /// Finds what must be known of the training data before data are opened (columns, categories, fills of
 /// missing numbers), where no checkpoint has kept it. @throws UserError as opening does

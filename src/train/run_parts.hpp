@@ -7,8 +7,8 @@
 
 #include "src/train/machine.hpp"
 #include "src/train/run_data.hpp"
+#include "src/train/run_model.hpp"
 #include "src/train/synchronisation.hpp"
-#include "src/train/trained_model.hpp"
 
 namespace flotilla {
 
@@ -38,7 +38,7 @@ struct RunParts {
   const Config& config;
   Machine machine;
   RunData data;
-  TrainedModel model;
+  RunModel model;
   Synchronisation sync;
 };
 

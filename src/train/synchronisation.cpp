@@ -25,7 +25,7 @@ std::int64_t bucket_bytes(double mebibytes) {
 
 }  // namespace
 
-Synchronisation::Synchronisation(const Machine& machine, const RunData& data, TrainedModel& trained,
+Synchronisation::Synchronisation(const Machine& machine, const RunData& data, RunModel& trained,
                                  FailureHandler& failure,
                                  const std::map<std::string, std::string>& saved_choices,
                                  std::span<trace::Sink* const> communication_sinks)

@@ -21,7 +21,7 @@
 #include "src/strategy/strategy.hpp"
 #include "src/train/machine.hpp"
 #include "src/train/run_data.hpp"
-#include "src/train/trained_model.hpp"
+#include "src/train/run_model.hpp"
 
 namespace flotilla {
 
@@ -35,7 +35,7 @@ struct Synchronisation {
   /// @param saved_choices of the checkpoint from which the run goes on: they are not measured again
   /// @param communication_sinks one per communicator; empty: no trace
   /// @throws AgreedFailure for the user's mistakes, on every rank
-  Synchronisation(const Machine& machine, const RunData& data, TrainedModel& model, FailureHandler& failure,
+  Synchronisation(const Machine& machine, const RunData& data, RunModel& model, FailureHandler& failure,
                   const std::map<std::string, std::string>& saved_choices,
                   std::span<trace::Sink* const> communication_sinks);
   Synchronisation(const Synchronisation&) = delete;
@@ -48,7 +48,7 @@ struct Synchronisation {
   std::int64_t waited_ns() const;
   std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
 
-  TrainedModel& model;
+  RunModel& model;
   std::vector<Bucket> buckets;
   Reduction reduction;  ///< Reduction of gradients
   Reduction averaging;  ///< Local SGD: of parameters

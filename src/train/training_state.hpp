@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/data/sampler.hpp"
+#include "src/data/sharding.hpp"
 #include "src/observe/stopwatch.hpp"
 
 namespace flotilla {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/data/sharding.hpp"
 #include "src/train/evaluation.hpp"
 #include "tests/train/counting_sink.hpp"
 #include "tests/train/training_run.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/trained_model.hpp"
+#include "src/train/run_model.hpp"
 
 #include <algorithm>
 #include <span>
@@ -72,7 +72,7 @@ void require_room(const Machine& machine, std::int64_t values) {
 
 }  // namespace
 
-TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData& data)
+RunModel::RunModel(const Config& deck, const Machine& on, const RunData& data)
     : config(deck), machine(on), sharding(data.sharding), loss_scale(make_loss_scale(deck.device)) {
   Device& device = *machine.device;
   agree(machine.workers, machine.places, [&] {
@@ -110,7 +110,7 @@ TrainedModel::TrainedModel(const Config& deck, const Machine& on, const RunData&
   if (machine.servers == nullptr) overflow_guard = make_overflow_guard();
 }
 
-void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
+void RunModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   const bool averages = config.local_sgd() != nullptr;
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
@@ -133,7 +133,7 @@ void TrainedModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
     shard_sums = std::make_unique<ShardSums>(*machine.device, gradients(), sharding.micro_steps);
 }
 
-void TrainedModel::initialise() {
+void RunModel::initialise() {
   bind(*network, weights);
   if (validation_network) bind(*validation_network, weights);
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
@@ -142,7 +142,7 @@ void TrainedModel::initialise() {
   network->statistics().initialise(machine.device->memory(), seed, weights.statistics);
 }
 
-void TrainedModel::bind(Network& bound, const Model& with) const {
+void RunModel::bind(Network& bound, const Model& with) const {
   const bool trains = &bound == network.get();
   bound.bind({.parameters = with.parameters,
               .gradients = trains ? parameter_part(gradients(), with) : DeviceSpan<float>{},
@@ -150,16 +150,16 @@ void TrainedModel::bind(Network& bound, const Model& with) const {
               .step_statistics = trains ? statistics_part(gradients(), with) : DeviceSpan<float>{}});
 }
 
-void TrainedModel::evaluate_with(const Model& evaluated) {
+void RunModel::evaluate_with(const Model& evaluated) {
   bind(evaluator(), evaluated);
 }
 
-void TrainedModel::train_with(const Model& trained) {
+void RunModel::train_with(const Model& trained) {
   bind(*network, trained);
 }
 
 /// Makes a guard only if the overflow check is all that would make the host wait for a step.
-std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
+std::unique_ptr<OverflowGuard> RunModel::make_overflow_guard() const {
   if (!loss_scale.enabled() || config.all_reduce() == nullptr || config.train.gradient_clip_norm > 0.0 ||
       !config.train.class_weights.empty())
     return nullptr;
@@ -169,12 +169,12 @@ std::unique_ptr<OverflowGuard> TrainedModel::make_overflow_guard() const {
                                          .beta2 = static_cast<float>(config.optimizer.beta2)});
 }
 
-float TrainedModel::loss_divisor() const {
+float RunModel::loss_divisor() const {
   const bool averages = config.train.accumulate == Accumulation::average && !config.run.reproducible;
   return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
 }
 
-DeviceScalar<float> TrainedModel::backward_scale() const {
+DeviceScalar<float> RunModel::backward_scale() const {
   return overflow_guard ? overflow_guard->backward_scale()
                         : DeviceScalar<float>(loss_scale.scale() / loss_divisor());
 }

@@ -17,12 +17,12 @@
 namespace flotilla {
 
 /// The third part of a run: the network, the flat arrays of its values, and what updates them.
-struct TrainedModel {
+struct RunModel {
   /// Collective over the workers: makes networks and optimizer. Arrays come with allocate().
   /// @throws AgreedFailure for the user's mistakes, on every rank
-  TrainedModel(const Config& config, const Machine& machine, const RunData& data);
-  TrainedModel(const TrainedModel&) = delete;
-  TrainedModel& operator=(const TrainedModel&) = delete;
+  RunModel(const Config& config, const Machine& machine, const RunData& data);
+  RunModel(const RunModel&) = delete;
+  RunModel& operator=(const RunModel&) = delete;
 
   /// Collective. Allocates the arrays that the workers reduce, of gradients (`plan`) and, with local SGD, of
   /// models (`averaging`); with parameter servers those that they push and pull, by plans without candidates.
