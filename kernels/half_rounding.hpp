@@ -18,8 +18,8 @@ namespace flotilla::half {
 inline constexpr std::uint32_t float_infinity = 0x7F800000;
 
 constexpr std::uint16_t float16_of(float value) {
-  constexpr std::uint32_t too_large = (127U + 16U) << 23;     // 2¹⁶
-  constexpr std::uint32_t least_normal = (127U - 14U) << 23;  // 2⁻¹⁴
+  constexpr std::uint32_t too_large = (127U + 16U) << 23;   // 2¹⁶
+  constexpr std::uint32_t min_normal = (127U - 14U) << 23;  // 2⁻¹⁴
   // ½: the spacing of floats there is 2⁻²⁴, that of the least halves, so that the addition rounds.
   constexpr std::uint32_t rounder = (127U - 1U) << 23;
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -28,7 +28,7 @@ constexpr std::uint16_t float16_of(float value) {
   const std::uint32_t small =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(rounder)) - rounder;
   const std::uint32_t special = size > float_infinity ? 0x7E00U : 0x7C00U;
-  std::uint32_t half = size < least_normal ? small : normal;
+  std::uint32_t half = size < min_normal ? small : normal;
   half = size >= too_large ? special : half;
   return static_cast<std::uint16_t>(half | ((bits >> 16) & 0x8000U));
 }
@@ -36,11 +36,11 @@ constexpr std::uint16_t float16_of(float value) {
 constexpr float float_of_float16(std::uint16_t half) {
   constexpr std::uint32_t exponent_step = 1U << 23;
   constexpr std::uint32_t infinite = 0x7C00U << 13;
-  constexpr std::uint32_t least_normal = (127U - 14U) << 23;
+  constexpr std::uint32_t min_normal = (127U - 14U) << 23;
   const std::uint32_t size = (half & 0x7FFFU) << 13;
   const std::uint32_t normal = size + ((127U - 15U) << 23);
-  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size + least_normal) -
-                                                           std::bit_cast<float>(least_normal));
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size + min_normal) -
+                                                           std::bit_cast<float>(min_normal));
   const std::uint32_t special = normal + ((128U - 16U) << 23);
   std::uint32_t bits = size < exponent_step ? small : normal;
   bits = size >= infinite ? special : bits;

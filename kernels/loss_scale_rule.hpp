@@ -24,10 +24,10 @@ struct ScaleState {
   std::int64_t skipped = 0;                ///< Steps that overflowed, since the start of training
 };
 
-inline constexpr float least_loss_scale = 1.0F;
+inline constexpr float min_loss_scale = 1.0F;
 
 constexpr bool can_fall(const ScaleRule& rule, const ScaleState& state) {
-  return rule.dynamic && state.scale > least_loss_scale;
+  return rule.dynamic && state.scale > min_loss_scale;
 }
 
 /// constexpr, so that code for devices can call it.
@@ -38,7 +38,7 @@ constexpr void adjust_scale(const ScaleRule& rule, ScaleState& state, bool finit
     ++state.consecutive_overflows;
     if (can_fall(rule, state) && state.consecutive_overflows >= rule.backoff_every) {
       const float lower = rule.backoff * state.scale;
-      state.scale = lower < least_loss_scale ? least_loss_scale : lower;
+      state.scale = lower < min_loss_scale ? min_loss_scale : lower;
       state.consecutive_overflows = 0;
     }
     return;

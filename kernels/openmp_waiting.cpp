@@ -29,14 +29,14 @@ constexpr double longest_spin_us = 50.0;
 long pauses_in(double microseconds) {
   using Clock = std::chrono::steady_clock;
   constexpr int rounds = 200;
-  double least_us = 1e9;
+  double min_us = 1e9;
   for (int attempt = 0; attempt < 3; ++attempt) {  // the first may have been interrupted
     const Clock::time_point begin = Clock::now();
     for (int round = 0; round < rounds; ++round) spin_pause();
     const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    least_us = std::min(least_us, took.count());
+    min_us = std::min(min_us, took.count());
   }
-  return static_cast<long>(std::max(1.0, microseconds * rounds / std::max(least_us, 1e-3)));
+  return static_cast<long>(std::max(1.0, microseconds * rounds / std::max(min_us, 1e-3)));
 }
 
 }  // namespace

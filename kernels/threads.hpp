@@ -26,8 +26,8 @@ void in_parts(std::int64_t threads, std::int64_t count, const Body& body) {
 /// some microseconds: two threads gain nothing there, and next to a busy process each synchronisation of
 /// theirs may cost a time slice of the scheduler (docs/appendix/performance.md).
 inline std::int64_t threads_for(std::int64_t threads, std::int64_t work) {
-  constexpr std::int64_t least_shared = 32'768;
-  return work >= least_shared ? threads : 1;
+  constexpr std::int64_t min_shared = 32'768;
+  return work >= min_shared ? threads : 1;
 }
 
 }  // namespace flotilla

@@ -102,9 +102,9 @@ const LayerKind conv_kind = {
     .plan =
         [](LayerSite& site, PlannedLayer& layer) {
           site.needs_room(layer.arguments);
-          constexpr std::int64_t most_channels = 4;
-          if (site.first && site.shape[0] > most_channels)
-            throw UserError(cat("images have at most ", most_channels, " channels"));
+          constexpr std::int64_t max_channels = 4;
+          if (site.first && site.shape[0] > max_channels)
+            throw UserError(cat("images have at most ", max_channels, " channels"));
           const LayerArguments& given = layer.arguments;
           layer.parameters =
               given.outputs * (site.shape[0] * given.kernel * given.kernel + (given.bias ? 1 : 0));

@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_count = 16777216;
+constexpr std::int64_t max_count = 16777216;
 
 template <class T>
 std::optional<T> number_of(std::string_view word) {
@@ -72,8 +72,8 @@ ListedLayer read_layer(const LayerKind& kind, const std::string& text) {
 std::int64_t ArgumentReader::count(std::int64_t least) {
   const std::string_view word = next();
   const auto value = number_of<std::int64_t>(word);
-  if (!value || *value < least || *value > most_count)
-    refuse(cat(quoted(word), " is no integer from ", least, " to ", most_count));
+  if (!value || *value < least || *value > max_count)
+    refuse(cat(quoted(word), " is no integer from ", least, " to ", max_count));
   return *value;
 }
 

@@ -117,10 +117,10 @@ bool CpuBfloat16Conv2d::has_data_by_product() const {
 
 std::int64_t CpuBfloat16Conv2d::parts_of_rows(std::int64_t bytes) const {
   if (is_dense()) return 1;
-  constexpr std::int64_t most_bytes = 16 << 20;  // of rows, which are read from the cache again
+  constexpr std::int64_t max_bytes = 16 << 20;  // of rows, which are read from the cache again
   const std::int64_t images = spec_.input[0];
   const std::int64_t of_image = destination_.pixels * bytes;
-  std::int64_t parts = std::min(images, (images * of_image + most_bytes - 1) / most_bytes);
+  std::int64_t parts = std::min(images, (images * of_image + max_bytes - 1) / max_bytes);
   while (images % parts != 0) ++parts;
   scope_->reserve_rows(static_cast<std::size_t>(images / parts * of_image));
   return parts;

@@ -12,7 +12,7 @@ void average_pixels(int threads, const ImageLayout& layout, const Bfloat16* x, B
   const double factor = 1.0 / static_cast<double>(layout.pixels);
   for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
     const std::int64_t lanes = layout.lanes;
-    std::array<double, most_lanes> sums;
+    std::array<double, max_lanes> sums;
     std::fill_n(sums.begin(), lanes, 0.0);
     for (std::int64_t p = 0; p < layout.pixels; ++p) {
       const Bfloat16* const row = x + offset + p * layout.pixel_stride;
@@ -31,7 +31,7 @@ void spread_over_pixels(int threads, const ImageLayout& layout, const Bfloat16* 
   for_each_unit(threads, layout, [&](std::int64_t image, std::int64_t block, std::int64_t offset) {
     const std::int64_t lanes = layout.lanes;
     const Bfloat16* const from = dy + image * layout.channels + block * lanes;
-    std::array<Bfloat16, most_lanes> values;
+    std::array<Bfloat16, max_lanes> values;
     for (std::int64_t c = 0; c < lanes; ++c)
       values[static_cast<std::size_t>(c)] = from_float<Bfloat16>(factor * to_float(from[c]));
     for (std::int64_t p = 0; p < layout.pixels; ++p)

@@ -65,9 +65,9 @@ void sum_rows(int threads, const Conv2dSpec& s, const float* rows, Bfloat16* dx)
       for (std::int64_t w = 0; w < width; ++w) {
         const BlockRange right = windows_of(s, w, output[3]);
         Bfloat16* const to = dx + (line * width + w) * channels;
-        for (std::int64_t begin = 0; begin < channels; begin += most_lanes) {
-          const std::int64_t lanes = std::min(most_lanes, channels - begin);
-          std::array<float, most_lanes> sums;
+        for (std::int64_t begin = 0; begin < channels; begin += max_lanes) {
+          const std::int64_t lanes = std::min(max_lanes, channels - begin);
+          std::array<float, max_lanes> sums;
           std::fill_n(sums.begin(), lanes, 0.0F);
           for (std::int64_t p = down.begin; p < down.end; ++p) {
             for (std::int64_t q = right.begin; q < right.end; ++q) {

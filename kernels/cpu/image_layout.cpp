@@ -63,22 +63,22 @@ ImageLayouts::ImageLayouts(const dnnl::engine& engine, Precision precision, int 
       tag_(is_half(precision) ? favourite_of_bfloat16() : favourite(engine)) {}
 
 std::int64_t ImageLayouts::lanes_of_bfloat16(const Shape& shape) const {
-  constexpr std::int64_t least_units = 4;  // for each thread
-  constexpr std::int64_t least_lanes = 128;
+  constexpr std::int64_t min_units = 4;  // for each thread
+  constexpr std::int64_t min_lanes = 128;
   const std::int64_t images = shape[0];
   const std::int64_t channels = shape[1];
-  const std::int64_t shared = channels * images / (least_units * threads_);
-  return largest_divisor(channels, std::clamp(shared, least_lanes, most_lanes));
+  const std::int64_t shared = channels * images / (min_units * threads_);
+  return largest_divisor(channels, std::clamp(shared, min_lanes, max_lanes));
 }
 
 ImageLayout ImageLayouts::of(const Shape& shape) const {
   require(shape.rank() == 4, "an image tensor has four axes, got ", shape.text());
-  constexpr std::int64_t most_plain_channels = 4;
+  constexpr std::int64_t max_plain_channels = 4;
   const std::int64_t channels = shape[1];
   // A single pixel is the same in every layout, in a plain (N,C) too.
   const bool one_pixel = shape[2] * shape[3] == 1;
   if (is_half(precision_)) {
-    if (channels <= most_plain_channels || one_pixel) return {shape, Tag::nchw, 1};
+    if (channels <= max_plain_channels || one_pixel) return {shape, Tag::nchw, 1};
     if (tag_ == Tag::nhwc || channels % lanes_of(tag_) != 0)
       return {shape, Tag::nhwc, lanes_of_bfloat16(shape)};
     return {shape, tag_, lanes_of(tag_)};

@@ -26,7 +26,7 @@ struct BlockRange {
 };
 
 /// The most channels of a block of an image tensor.
-inline constexpr std::int64_t most_lanes = 2048;
+inline constexpr std::int64_t max_lanes = 2048;
 
 /// The layouts of a device's image tensors. In float32 those that this processor's convolutions prefer, found
 /// by asking oneDNN about one of common size; plain where the lanes do not divide the channels. In bfloat16

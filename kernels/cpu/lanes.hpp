@@ -83,7 +83,7 @@ void with_constant_lanes(std::int64_t lanes, const Body& body) {
 
 /// Room for what a body of with_constant_lanes() keeps of each lane.
 template <class Lanes>
-inline constexpr std::size_t room_for = most_lanes;
+inline constexpr std::size_t room_for = max_lanes;
 template <>
 inline constexpr std::size_t room_for<BlockLanes> = BlockLanes::value;
 

@@ -67,8 +67,8 @@ class CpuLayers : public Layers {
   /// For the products of a linear layer, each of `flops` operations: products of a few microseconds are not
   /// faster with two threads.
   std::shared_ptr<PrimitiveScope> scope_for(std::int64_t flops) {
-    constexpr std::int64_t least_shared = 10'000'000;
-    if (flops >= least_shared) return images_.parts().scope;
+    constexpr std::int64_t min_shared = 10'000'000;
+    if (flops >= min_shared) return images_.parts().scope;
     if (!one_thread_) one_thread_ = std::make_shared<PrimitiveScope>(1, memory_);
     return one_thread_;
   }

@@ -141,13 +141,13 @@ struct Operands {
   Storage workspace;
 };
 
-constexpr std::size_t most_candidates = 16;  // There are 8 kinds at most, some in two arithmetics.
+constexpr std::size_t max_candidates = 16;  // There are 8 kinds at most, some in two arithmetics.
 
 template <class Candidate>
 struct Candidates {
   std::span<const Candidate> found() const { return std::span(list).first(static_cast<std::size_t>(count)); }
 
-  std::array<Candidate, most_candidates> list{};
+  std::array<Candidate, max_candidates> list{};
   int count = 0;
 };
 
@@ -163,7 +163,7 @@ ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, cons
   Candidates<cudnnConvolutionFwdAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionForwardAlgorithm_v7(scope.cudnn(), d.x.get(), d.weight.get(), d.forward.get(),
-                                                 d.y.get(), most_candidates, &candidates.count,
+                                                 d.y.get(), max_candidates, &candidates.count,
                                                  candidates.list.data()),
           "cudnnGetConvolutionForwardAlgorithm_v7");
   } else {
@@ -171,7 +171,7 @@ ChosenAlgorithm<cudnnConvolutionFwdAlgo_t> choose_forward(CudaScope& scope, cons
         [&] {
           return cudnnFindConvolutionForwardAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.weight.get(), o.address_of(o.weight),
-              d.forward.get(), d.y.get(), o.address_of(o.y), most_candidates, &candidates.count,
+              d.forward.get(), d.y.get(), o.address_of(o.y), max_candidates, &candidates.count,
               candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
         },
         "cudnnFindConvolutionForwardAlgorithmEx");
@@ -189,7 +189,7 @@ ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& s
   Candidates<cudnnConvolutionBwdDataAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionBackwardDataAlgorithm_v7(scope.cudnn(), d.weight.get(), d.y.get(),
-                                                      d.backward_data.get(), d.x.get(), most_candidates,
+                                                      d.backward_data.get(), d.x.get(), max_candidates,
                                                       &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardDataAlgorithm_v7");
   } else {
@@ -197,7 +197,7 @@ ChosenAlgorithm<cudnnConvolutionBwdDataAlgo_t> choose_backward_data(CudaScope& s
         [&] {
           return cudnnFindConvolutionBackwardDataAlgorithmEx(
               scope.cudnn(), d.weight.get(), o.address_of(o.weight), d.y.get(), o.address_of(o.y),
-              d.backward_data.get(), d.x.get(), o.address_of(o.x), most_candidates, &candidates.count,
+              d.backward_data.get(), d.x.get(), o.address_of(o.x), max_candidates, &candidates.count,
               candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
         },
         "cudnnFindConvolutionBackwardDataAlgorithmEx");
@@ -217,7 +217,7 @@ ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> choose_backward_weights(CudaSco
   Candidates<cudnnConvolutionBwdFilterAlgoPerf_t> candidates;
   if (scope.reproducible()) {
     check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-              scope.cudnn(), d.x.get(), d.y.get(), d.backward_weights.get(), d.weight.get(), most_candidates,
+              scope.cudnn(), d.x.get(), d.y.get(), d.backward_weights.get(), d.weight.get(), max_candidates,
               &candidates.count, candidates.list.data()),
           "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
   } else {
@@ -225,7 +225,7 @@ ChosenAlgorithm<cudnnConvolutionBwdFilterAlgo_t> choose_backward_weights(CudaSco
         [&] {
           return cudnnFindConvolutionBackwardFilterAlgorithmEx(
               scope.cudnn(), d.x.get(), o.address_of(o.x), d.y.get(), o.address_of(o.y),
-              d.backward_weights.get(), d.weight.get(), o.address_of(o.weight), most_candidates,
+              d.backward_weights.get(), d.weight.get(), o.address_of(o.weight), max_candidates,
               &candidates.count, candidates.list.data(), o.address_of(o.workspace), o.workspace_bytes());
         },
         "cudnnFindConvolutionBackwardFilterAlgorithmEx");

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int most_processors = 8192;  // what Linux can be built for
+constexpr int max_processors = 8192;  // what Linux can be built for
 constexpr std::string_view blanks = " \t\n";
 
 /// The first line of a small file; empty if it cannot be read.
@@ -42,7 +42,7 @@ cpu_set_t* set_in(Mask& mask) {
 }
 
 Mask own_mask() {
-  Mask mask(CPU_ALLOC_SIZE(most_processors));
+  Mask mask(CPU_ALLOC_SIZE(max_processors));
   if (sched_getaffinity(0, mask.size(), set_in(mask)) != 0)
     throw LibraryError("sched_getaffinity", std::strerror(errno));
   return mask;
@@ -67,7 +67,7 @@ int count_allowed(Mask own) {
 std::vector<int> listed(Mask mask) {
   cpu_set_t* const set = set_in(mask);
   std::vector<int> own;
-  for (int id = 0; id < most_processors; ++id)
+  for (int id = 0; id < max_processors; ++id)
     if (CPU_ISSET_S(static_cast<std::size_t>(id), mask.size(), set)) own.push_back(id);
   return own;
 }
@@ -158,11 +158,11 @@ std::vector<int> parse_processor_list(std::string_view text) {
   while (at != end) {
     int low = 0;
     auto [stop, failure] = std::from_chars(at, end, low);
-    if (failure != std::errc{} || low < 0 || low >= most_processors) return {};
+    if (failure != std::errc{} || low < 0 || low >= max_processors) return {};
     int high = low;
     if (stop != end && *stop == '-') {
       const auto [stop_high, failure_high] = std::from_chars(stop + 1, end, high);
-      if (failure_high != std::errc{} || high < low || high >= most_processors) return {};
+      if (failure_high != std::errc{} || high < low || high >= max_processors) return {};
       stop = stop_high;
     }
     for (int id = low; id <= high; ++id) ids.push_back(id);

@@ -30,7 +30,7 @@ void add(const float* __restrict from, float* __restrict to, std::size_t count) 
 using Arrays = std::span<const float* const>;
 
 constexpr std::size_t levels = 16;
-constexpr std::size_t most_arrays = std::size_t{1} << levels;
+constexpr std::size_t max_arrays = std::size_t{1} << levels;
 
 /// The sum of a block, with room for the right half of each level of the tree.
 struct Blocks {
@@ -68,7 +68,7 @@ void for_each_block(std::size_t begin, std::size_t end, F&& f) {
 }
 
 void check_number(std::size_t arrays) {
-  require(arrays > 0 && arrays <= most_arrays, "a sum over ", arrays, " arrays");
+  require(arrays > 0 && arrays <= max_arrays, "a sum over ", arrays, " arrays");
 }
 
 }  // namespace

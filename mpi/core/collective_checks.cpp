@@ -17,7 +17,7 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr std::size_t most_named = 8;
+constexpr std::size_t max_named = 8;
 
 struct Member {
   int rank = 0;
@@ -42,11 +42,11 @@ std::string callers(const CollectiveCall& call, std::span<const RankCall> calls,
   std::string text;
   std::size_t found = 0;
   for (const RankCall& other : calls) {
-    if (other.call != call || ++found > most_named) continue;
+    if (other.call != call || ++found > max_named) continue;
     const auto rank = static_cast<std::size_t>(other.rank);
     text += (text.empty() ? "" : ", ") + (names.empty() ? cat("rank ", rank) : names[rank]);
   }
-  return found > most_named ? cat(text, " and ", found - most_named, " more") : text;
+  return found > max_named ? cat(text, " and ", found - max_named, " more") : text;
 }
 
 std::string mismatch_on(const std::vector<Member>& members, std::span<const std::string> names) {
@@ -127,7 +127,7 @@ std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const st
     if (std::ranges::find(different, call.call) == different.end()) different.push_back(call.call);
   if (different.size() < 2) return {};
   std::string text = "mismatched collective calls";
-  for (std::size_t i = 0; i < std::min(different.size(), most_named); ++i)
+  for (std::size_t i = 0; i < std::min(different.size(), max_named); ++i)
     text += cat(i == 0 ? ": " : "; ", callers(different[i], calls, names), " in ", different[i].text());
   return text;
 }
@@ -161,7 +161,7 @@ std::vector<WaitingRank> find_deadlock(const RankHistories& ranks) {
 std::string text_of_deadlock(const std::vector<WaitingRank>& deadlock, const RankHistories& ranks,
                              std::span<const std::string> names) {
   std::string text = "deadlock of collective calls";
-  for (std::size_t i = 0; i < std::min(deadlock.size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(deadlock.size(), max_named); ++i) {
     const auto rank = static_cast<std::size_t>(deadlock[i].rank);
     const auto history =
         std::ranges::find(*ranks[rank], deadlock[i].communicator, &CollectiveHistory::communicator);

@@ -13,7 +13,7 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr std::size_t most_rows_told = 4;
+constexpr std::size_t max_rows_told = 4;
 
 /// "node0" and 17 of "node017".
 struct NumberedName {
@@ -107,7 +107,7 @@ std::string text_of_hosts(const std::vector<std::string>& names) {
   std::string text;
   std::size_t rows = 0;
   for (std::size_t begin = 0; begin < names.size();) {
-    if (rows++ == most_rows_told) return cat(text, " and ", names.size() - begin, " more");
+    if (rows++ == max_rows_told) return cat(text, " and ", names.size() - begin, " more");
     std::size_t end = begin + 1;
     while (end < names.size() && follows(names[end], names[end - 1])) ++end;
     text += (begin == 0 ? "" : ", ") + names[begin];

@@ -133,11 +133,11 @@ class Diagnosis {
 
   void find_differences() {
     std::map<int, int> ranks;
-    std::map<int, int> least_threads;
+    std::map<int, int> min_threads;
     for (const Place& place : places_) {
       ++ranks[place.host_index];
       const int here = threads(place);
-      const auto [known, added] = least_threads.emplace(place.host_index, here);
+      const auto [known, added] = min_threads.emplace(place.host_index, here);
       if (!added) known->second = std::min(known->second, here);
     }
     const std::vector<std::string> names = names_of_hosts(places_);
@@ -158,7 +158,7 @@ class Diagnosis {
     if (differ(ranks, "rank", "ranks",
                [](int most) { return cat("start as many on each host (", per_host(most), ")"); }))
       return;
-    differ(least_threads, "core for a rank", "cores for a rank", [](int most) {
+    differ(min_threads, "core for a rank", "cores for a rank", [](int most) {
       return cat("take hosts that are alike, or give each rank ", most, " (srun --cpus-per-task=", most,
                  "; mpirun: fewer ranks on the small hosts)");
     });

@@ -21,8 +21,8 @@ namespace {
 constexpr double slow_share = 0.5;
 constexpr double late_factor = 5.0;
 constexpr double late_by_us = 100.0;
-constexpr std::size_t most_links_told = 3;
-constexpr std::size_t most_repeated = 6;  // in one turn
+constexpr std::size_t max_links_told = 3;
+constexpr std::size_t max_repeated = 6;  // in one turn
 
 template <class Figure>
 double median_of(const std::vector<LinkFigures>& links, Figure figure) {
@@ -54,15 +54,15 @@ std::vector<int> find_slow_hosts(const std::vector<LinkFigures>& links) {
 
 constexpr double budget_s = 0.5;
 constexpr double longest_round_s = 0.06;
-constexpr int most_rounds = 15;
-constexpr int most_repetitions = 5;
+constexpr int max_rounds = 15;
+constexpr int max_repetitions = 5;
 constexpr double longest_repetitions_s = 1.0;
 constexpr int warm_round_trips = 3;
 constexpr int round_trips = 15;
 constexpr std::int64_t first_bytes = std::int64_t{64} << 10;
 constexpr std::int64_t min_meaningful_bytes = std::int64_t{512} << 10;  // smaller messages are sent eagerly
 constexpr double longest_small_s = 0.2;
-constexpr std::int64_t most_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t max_bytes = std::int64_t{4} << 20;
 constexpr int tag = 1;
 
 /// The link between this host's rank and that of another.
@@ -98,7 +98,7 @@ class Link {
       exchange(bytes);
       const double took = now_s() - start;
       rate = static_cast<double>(bytes) / took;
-      next = std::min(2 * bytes, most_bytes);
+      next = std::min(2 * bytes, max_bytes);
       const double patience =
           next <= min_meaningful_bytes ? std::max(patience_s, longest_small_s) : patience_s;
       const double left = patience - (now_s() - begin);
@@ -155,7 +155,7 @@ class PairwiseLinkTest {
       : leaders_(leaders), beat_(beat) {}
 
   std::vector<LinkFigures> run() {
-    const std::vector<int> rounds = rounds_to_play(leaders_.size(), most_rounds);
+    const std::vector<int> rounds = rounds_to_play(leaders_.size(), max_rounds);
     const double patience_s = std::min(longest_round_s, budget_s / static_cast<double>(rounds.size()));
     std::vector<LinkFigures> all;
     for (const int round : rounds)
@@ -168,7 +168,7 @@ class PairwiseLinkTest {
   /// none, for busy hosts make links look slow, or it has taken its time. Every leader has the same figures.
   void repeat(std::vector<LinkFigures>& links, const std::vector<std::string>& names) {
     const double begin = now_s();
-    for (int turn = 0; turn < most_repetitions; ++turn) {
+    for (int turn = 0; turn < max_repetitions; ++turn) {
       const auto pairs = pairs_to_repeat(judge_network(links, names).suspects, turn);
       std::int64_t go_on = !pairs.empty() && (turn == 0 || now_s() - begin < longest_repetitions_s) ? 1 : 0;
       leaders_.broadcast(std::span(&go_on, 1));
@@ -234,8 +234,8 @@ std::vector<int> rounds_to_play(int hosts, int most) {
 
 std::vector<HostPair> pairs_to_repeat(const std::vector<HostPair>& suspects, int turn) {
   std::vector<HostPair> pairs;
-  const std::size_t begin = static_cast<std::size_t>(turn) * most_repeated;
-  for (std::size_t i = 0; i < std::min(suspects.size(), most_repeated); ++i)
+  const std::size_t begin = static_cast<std::size_t>(turn) * max_repeated;
+  for (std::size_t i = 0; i < std::min(suspects.size(), max_repeated); ++i)
     pairs.push_back(suspects[(begin + i) % suspects.size()]);
   return pairs;
 }
@@ -285,15 +285,15 @@ NetworkSummary judge_network(const std::vector<LinkFigures>& links, const std::v
     if (!slow && !late) continue;
     ++found;
     summary.suspects.emplace_back(link.a, link.b);
-    if (told++ < most_links_told)
+    if (told++ < max_links_told)
       summary.warnings.push_back(cat(
           "the network between ", name(link.a), " and ", name(link.b), " is ", slow ? "slow: " : "late: ",
           rate(link.bytes_per_s), " and ", short_text(link.latency_us), " µs, the median pair has ",
           rate(summary.median_bytes_per_s), " and ", short_text(summary.median_latency_us),
           " µs; every step waits for it: look at the switches between them, or leave one of the two out"));
   }
-  if (found > most_links_told)
-    summary.warnings.push_back(cat("the network between ", found - most_links_told,
+  if (found > max_links_told)
+    summary.warnings.push_back(cat("the network between ", found - max_links_told,
                                    " more pairs of hosts stands out in the same way"));
   std::ranges::sort(summary.suspects);
   const auto twice = std::ranges::unique(summary.suspects);

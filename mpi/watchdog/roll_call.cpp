@@ -22,9 +22,9 @@ namespace {
 constexpr int roll_question_tag = 3;
 constexpr int roll_answer_tag = 4;
 constexpr int stack_tag = 8;  // 5 to 7 are the mismatch detector's
-constexpr int most_stacks = 4;
-constexpr std::size_t most_named_ranks = 8;
-constexpr std::int64_t least_patience_ns = 500'000'000;
+constexpr int max_stacks = 4;
+constexpr std::size_t max_named_ranks = 8;
+constexpr std::int64_t min_patience_ns = 500'000'000;
 
 /// Processor time of a thread, seconds; 0: it has ended.
 double processor_time_s(clockid_t thread) {
@@ -88,9 +88,9 @@ struct RollCall::Impl {
 
 std::string RollCall::Impl::places(const std::vector<std::size_t>& ranks) const {
   std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), most_named_ranks); ++i)
+  for (std::size_t i = 0; i < std::min(ranks.size(), max_named_ranks); ++i)
     text += (i == 0 ? "" : ", ") + place(ranks[i]);
-  if (ranks.size() > most_named_ranks) text += cat(" and ", ranks.size() - most_named_ranks, " more");
+  if (ranks.size() > max_named_ranks) text += cat(" and ", ranks.size() - max_named_ranks, " more");
   return text;
 }
 
@@ -149,20 +149,20 @@ void RollCall::ask(const Presence& mine, double patience_s) {
   const std::int64_t deadline_ns = begin_ns + std::llround(patience_s * 1e9);
   while (trace::now_ns() < deadline_ns) {
     answer(mine);
-    if (!silent() && trace::now_ns() > begin_ns + least_patience_ns) return;
+    if (!silent() && trace::now_ns() > begin_ns + min_patience_ns) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
 void RollCall::ask_for_stacks(const Presence& mine) {
   int asked = 0;
-  for (std::size_t rank = 0; rank < impl_->answers.size() && asked < most_stacks; ++rank) {
+  for (std::size_t rank = 0; rank < impl_->answers.size() && asked < max_stacks; ++rank) {
     const auto& answer = impl_->answers[rank];
     if (impl_->is_mine(rank) || !answer || answer->is_with(mine)) continue;
     impl_->messages.send('s', static_cast<int>(rank), stack_tag);
     ++asked;
   }
-  const std::int64_t end_ns = trace::now_ns() + least_patience_ns;
+  const std::int64_t end_ns = trace::now_ns() + min_patience_ns;
   while (asked > 0 && trace::now_ns() < end_ns) {
     answer(mine);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -232,13 +232,13 @@ std::string RollCall::text(const Presence& mine, const std::vector<int>& missing
     parts.push_back(impl_->places(silent) + (silent.size() == 1 ? " does not answer" : " do not answer"));
   if (silent.size() == 1 && impl_->last[silent.front()])
     parts.back() += ", last heard of: " + impl_->last[silent.front()]->text();
-  for (std::size_t i = 0; i < std::min(elsewhere.size(), most_named_ranks); ++i) {
+  for (std::size_t i = 0; i < std::min(elsewhere.size(), max_named_ranks); ++i) {
     const Presence& there = *impl_->answers[elsewhere[i]];
     parts.push_back(cat(impl_->place(elsewhere[i]), " is elsewhere: ", there.text(), ", for ",
                         std::llround(there.quiet_s), " s"));
   }
-  if (elsewhere.size() > most_named_ranks)
-    parts.push_back(cat(elsewhere.size() - most_named_ranks, " more are elsewhere"));
+  if (elsewhere.size() > max_named_ranks)
+    parts.push_back(cat(elsewhere.size() - max_named_ranks, " more are elsewhere"));
   if (!not_arrived.empty())
     parts.push_back(impl_->places(not_arrived) + (not_arrived.size() == 1 ? " has" : " have") +
                     " not arrived there");

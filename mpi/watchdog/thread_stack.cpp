@@ -17,14 +17,14 @@ namespace {
 
 constexpr auto print_limit = std::chrono::milliseconds(500);
 constexpr auto look_every = std::chrono::milliseconds(5);
-constexpr std::size_t most_frames = 48;
+constexpr std::size_t max_frames = 48;
 
 std::atomic<int> printed{0};
 struct sigaction action_before {};
 
 /// Runs in the thread whose stack is wanted, which may hold any lock: neither call allocates.
 void print_own_stack(int /*signal*/) {
-  std::array<void*, most_frames> frames{};
+  std::array<void*, max_frames> frames{};
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
   backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
   printed.fetch_add(1);

@@ -212,7 +212,7 @@ std::optional<std::int64_t> plain_position(hid_t dataset, const Type& type, cons
 }
 
 /// The highest compression ratio of deflate.
-constexpr std::int64_t most_compressed = 1032;
+constexpr std::int64_t max_compressed = 1032;
 
 /// @throws UserError if HDF5 could make more of the dataset's bytes than one deflate does, or would need more
 /// than itself to read them
@@ -244,7 +244,7 @@ StoredTensor read_tensor(hid_t dataset, const std::string& path, std::int64_t fi
     if (is_cut_short(dataset, creation.id(), bytes)) throw UserError("has fewer values than its shape");
     tensor.checksum = read_checksum(dataset, file_bytes);
     tensor.position = plain_position(dataset, type, tensor, file_bytes);
-    if (!tensor.position && tensor.bytes() / most_compressed > file_bytes)
+    if (!tensor.position && tensor.bytes() / max_compressed > file_bytes)
       throw UserError(cat("claims ", tensor.bytes(), " bytes of values, more than a file of ", file_bytes,
                           " bytes can hold"));
     // Tables are read piece by piece, which only plain values can be.
@@ -299,8 +299,8 @@ FileIndex read_index(const std::string& path) {
     const File file = open_to_read(path);
     index.has_state = check(H5Aexists(file.id(), "schema"), "H5Aexists") > 0;
     if (index.has_state) read_state(file.id(), index);
-    constexpr std::int64_t least_bytes_of_name = 64;  // an entry of a group and the header of an object
-    std::int64_t names_left = index.bytes / least_bytes_of_name;
+    constexpr std::int64_t min_bytes_of_name = 64;  // an entry of a group and the header of an object
+    std::int64_t names_left = index.bytes / min_bytes_of_name;
     for (const char* group : {"parameters", "statistics"})
       attempt(index.problems, [&] { read_group(file.id(), group, 1, index, names_left); });
     for (const char* group : {"optimizer", "strategy", "rows"})
@@ -308,9 +308,9 @@ FileIndex read_index(const std::string& path) {
     std::int64_t bytes = 0;  // of all together: links may name one dataset many times
     for (const StoredTensor& tensor : index.tensors) {
       if (tensor.problem.empty()) bytes += tensor.bytes();
-      if (bytes / most_compressed > index.bytes) break;
+      if (bytes / max_compressed > index.bytes) break;
     }
-    if (bytes / most_compressed > index.bytes)
+    if (bytes / max_compressed > index.bytes)
       index.problems.push_back(cat("its datasets claim together more bytes of values than a file of ",
                                    index.bytes, " bytes can hold"));
   } catch (const SystemRefusal& refusal) {

@@ -83,7 +83,7 @@ void from_json(const nlohmann::json& json, CheckpointState& state) {
 
 namespace {
 
-constexpr std::size_t most_bytes = 48000;  // an attribute has 64 KiB, and the text is quoted again
+constexpr std::size_t max_bytes = 48000;  // an attribute has 64 KiB, and the text is quoted again
 
 }  // namespace
 
@@ -91,7 +91,7 @@ std::string text_of_class_names(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   const std::string text =
       nlohmann::json(names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json(text).dump().size() > most_bytes ? std::string() : text;
+  return nlohmann::json(text).dump().size() > max_bytes ? std::string() : text;
 }
 
 std::vector<std::string> class_names_of(const CheckpointState& state) {

@@ -13,10 +13,10 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t values_at_once = std::int64_t{1} << 20;
-constexpr std::int64_t most_groups = 256;
-constexpr std::int64_t most_grouped_values = std::int64_t{1} << 24;  // of a row
-constexpr std::int64_t most_read_bytes = std::int64_t{1} << 28;
-constexpr std::int64_t most_row_bytes = std::int64_t{1} << 30;
+constexpr std::int64_t max_groups = 256;
+constexpr std::int64_t max_grouped_values = std::int64_t{1} << 24;  // of a row
+constexpr std::int64_t max_read_bytes = std::int64_t{1} << 28;
+constexpr std::int64_t max_row_bytes = std::int64_t{1} << 30;
 
 /// The grouping of an array's numbers: number k belongs to group k / inner mod groups.
 struct Grouping {
@@ -30,7 +30,7 @@ Grouping grouping_of(const ArrayForm& form, bool channels_last) {
   if (extents.size() == 2) grouping = {.groups = extents[1], .inner = 1};
   if (extents.size() == 4) grouping = {.groups = extents[1], .inner = extents[2] * extents[3]};
   if (extents.size() == 4 && channels_last) grouping = {.groups = extents[3], .inner = 1};
-  if (grouping.groups > most_groups || form.row_values() > most_grouped_values) grouping = {};
+  if (grouping.groups > max_groups || form.row_values() > max_grouped_values) grouping = {};
   return grouping;
 }
 
@@ -60,10 +60,10 @@ Moments moments_of(std::span<const double> values, const Grouping& grouping, std
 }
 
 /// Rows of a read: whole chunks, since the cache may be too small to keep them between two reads. Where those
-/// take more than most_read_bytes, chunks are decoded again for each read of some of their rows.
+/// take more than max_read_bytes, chunks are decoded again for each read of some of their rows.
 std::int64_t rows_of_read(const Array& array) {
   const ArrayForm& form = array.form();
-  const std::int64_t most = std::max<std::int64_t>(1, most_read_bytes / form.row_bytes());
+  const std::int64_t most = std::max<std::int64_t>(1, max_read_bytes / form.row_bytes());
   const std::int64_t chunk = array.rows_at_once();
   if (chunk > most) return most;
   return std::max(chunk, values_at_once / form.row_values() / chunk * chunk);
@@ -88,9 +88,9 @@ void Moments::add(const Moments& other) {
 ArrayStatistics statistics_of(const Array& array, bool channels_last,
                               const std::function<void(std::int64_t)>& beat) {
   const ArrayForm& form = array.form();
-  if (form.row_bytes() > most_row_bytes)
+  if (form.row_bytes() > max_row_bytes)
     throw UserError(cat(form.name, ": a row of its shape ", form.shape_text(), " takes ",
-                        bytes_text(form.row_bytes()), ", and rows of up to ", bytes_text(most_row_bytes),
+                        bytes_text(form.row_bytes()), ", and rows of up to ", bytes_text(max_row_bytes),
                         " are read; the first axis of an array of samples counts them"));
   const Grouping grouping = grouping_of(form, channels_last);
   ArrayStatistics statistics;

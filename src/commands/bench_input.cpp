@@ -30,8 +30,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_labels =
-    16777216;  ///< The largest model.classes: a list's labels are not checked
+constexpr std::int64_t max_labels = 16777216;  ///< The largest model.classes: a list's labels are not checked
 constexpr std::int64_t batch_of_list = 32;
 
 /// The configuration that a deck would give.
@@ -45,7 +44,7 @@ Config config_of(const BenchInputArguments& arguments) {
   config.data.resize_filter = arguments.filter;
   config.data.threads = arguments.threads;
   config.device.kind = arguments.device;
-  config.model.classes = most_labels;
+  config.model.classes = max_labels;
   config.train.batch_size = batch_of_list;
   return config;
 }

@@ -61,10 +61,10 @@ class ResidentBatches final : public Loader {
 /// As many batches as scripts/compare_torch_speed.py takes: at most 32, in at most 256 MB.
 std::int64_t resident_batches(const RunData& data) {
   constexpr std::int64_t most = 32;
-  constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
+  constexpr std::int64_t max_bytes = std::int64_t{256} << 20;
   const std::int64_t values = data.training->sample_shape().size() + data.training->slots();
   const std::int64_t batch_bytes = data.sharding.batch * values * std::int64_t{sizeof(float)};
-  return std::clamp<std::int64_t>(most_bytes / std::max<std::int64_t>(batch_bytes, 1), 1, most);
+  return std::clamp<std::int64_t>(max_bytes / std::max<std::int64_t>(batch_bytes, 1), 1, most);
 }
 
 /// Appends the times of `count` steps: of each; or, where calls return before their work is done, of the
@@ -199,10 +199,10 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
   // On a device that runs ahead a round is long: it shows the upload of its first batch, which later steps
   // hide.
-  constexpr std::int64_t most_rounds = 20;
+  constexpr std::int64_t max_rounds = 20;
   constexpr std::int64_t steps_ahead = 20;
   const std::int64_t rounds =
-      ahead ? std::clamp<std::int64_t>(arguments.steps / steps_ahead, 1, most_rounds) : most_rounds;
+      ahead ? std::clamp<std::int64_t>(arguments.steps / steps_ahead, 1, max_rounds) : max_rounds;
   const std::int64_t steps_of_round = std::max<std::int64_t>(1, arguments.steps / rounds);
   std::vector<double> step_s;
   std::array<std::vector<double>, step_phase_names.size()> phase_s;

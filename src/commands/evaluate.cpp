@@ -48,7 +48,7 @@ std::size_t width_of(std::int64_t number) {
   return std::to_string(number).size();
 }
 
-constexpr std::size_t most_shown_outputs = 32;
+constexpr std::size_t max_shown_outputs = 32;
 
 std::string text_of(const Metric& metric, double value) {
   return metric.shown == Shown::significant ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
@@ -72,7 +72,7 @@ std::vector<std::string> lines_of(const Figures& figures, std::int64_t classes) 
 /// A table of the outputs, by their numbers, where there are several; of more than 32 it is left to the JSON.
 std::vector<std::string> lines_of(const std::vector<Figures>& outputs) {
   if (outputs.size() < 2) return {};
-  if (outputs.size() > most_shown_outputs)
+  if (outputs.size() > max_shown_outputs)
     return {cat("outputs     ", outputs.size(), ": those of each are in the JSON (--json)")};
   std::vector<std::string> lines(1 + outputs.size());
   lines[0] = fmt::format("{:>8}", "output");
@@ -294,7 +294,7 @@ ClassTable::ClassTable(std::int64_t classes, std::vector<std::string> names, boo
       samples_(classes_),
       predicted_(classes_),
       correct_(classes_),
-      matrix_(matrix && classes <= most_for_matrix ? classes_ * classes_ : 0) {}
+      matrix_(matrix && classes <= max_for_matrix ? classes_ * classes_ : 0) {}
 
 void ClassTable::add(std::span<const float> rows, std::span<const std::int32_t> labels) {
   for (std::size_t row = 0; row < labels.size(); ++row) {

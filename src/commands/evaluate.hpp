@@ -27,7 +27,7 @@ struct EvaluateArguments {
 class ClassTable {
  public:
   /// With more classes no matrix is counted.
-  static constexpr std::int64_t most_for_matrix = 1000;
+  static constexpr std::int64_t max_for_matrix = 1000;
 
   /// @param names of the classes; empty: they have numbers only  @param matrix count each pair of classes
   ClassTable(std::int64_t classes, std::vector<std::string> names, bool matrix);

@@ -26,7 +26,7 @@ namespace flotilla {
 namespace {
 
 constexpr double kept_of_average = 0.9;
-constexpr double most_times_lowest = 4.0;
+constexpr double max_times_lowest = 4.0;
 constexpr std::size_t shown_points = 24;
 constexpr double bar_cells = 40.0;
 
@@ -171,7 +171,7 @@ bool RateCurve::add(double rate, double loss) {
   const double smoothed = average_ / weight_;
   points_.push_back({rate, loss, smoothed});
   if (points_.size() == 1 || smoothed < lowest_) lowest_ = smoothed;
-  return smoothed <= most_times_lowest * lowest_;
+  return smoothed <= max_times_lowest * lowest_;
 }
 
 std::optional<RateCurve::Proposal> RateCurve::proposal() const {

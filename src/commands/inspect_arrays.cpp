@@ -27,8 +27,8 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t cached_bytes = std::int64_t{256} << 20;
-constexpr std::int64_t most_last_channels = 4;
-constexpr std::size_t most_told_groups = 64;
+constexpr std::int64_t max_last_channels = 4;
+constexpr std::size_t max_told_groups = 64;
 
 /// The facts shown about an array.
 struct ArrayFacts {
@@ -46,7 +46,7 @@ ArrayFacts facts_of(const ArrayFile& file, const std::string& name) {
     facts.form = array->form();
     const auto& extents = facts.form.extents;
     facts.channels_last =
-        extents.size() == 4 && extents[3] <= most_last_channels && extents[1] > most_last_channels;
+        extents.size() == 4 && extents[3] <= max_last_channels && extents[1] > max_last_channels;
     ProgressLine progress(cat("reading ", name), facts.form.rows(), Amount::items);
     facts.values = statistics_of(*array, facts.channels_last, [&](std::int64_t row) { progress.at(row); });
   } catch (const UserError& error) {
@@ -57,7 +57,7 @@ ArrayFacts facts_of(const ArrayFile& file, const std::string& name) {
 
 /// The moments of each group of numbers, or of all.
 std::vector<Moments> told_moments(const ArrayStatistics& values) {
-  const bool each = !values.groups.empty() && values.groups.size() <= most_told_groups;
+  const bool each = !values.groups.empty() && values.groups.size() <= max_told_groups;
   return each ? values.groups : std::vector<Moments>{values.all};
 }
 

@@ -24,10 +24,10 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_texts = 1000;      // of a column that are counted
-constexpr std::size_t most_categories = 100;  // of a column that the deck takes as one of categories
-constexpr std::size_t most_classes = 20;      // of integers that the deck takes for labels
-constexpr std::int64_t least_to_divide = 10;  // samples of which the deck holds some back
+constexpr std::size_t max_texts = 1000;      // of a column that are counted
+constexpr std::size_t max_categories = 100;  // of a column that the deck takes as one of categories
+constexpr std::size_t max_classes = 20;      // of integers that the deck takes for labels
+constexpr std::int64_t min_to_divide = 10;   // samples of which the deck holds some back
 
 /// The facts about a column.
 struct TableColumn {
@@ -41,7 +41,7 @@ struct TableColumn {
   double high = -std::numeric_limits<double>::infinity();
   std::int64_t commas = 0;  ///< Of the numbers, those with a decimal comma
   std::string first_comma{};
-  std::set<std::string, std::less<>> texts{};  ///< Up to most_texts and one more
+  std::set<std::string, std::less<>> texts{};  ///< Up to max_texts and one more
 
   bool is_text() const { return others > 0; }
   bool is_empty() const { return numbers + others == 0; }
@@ -93,7 +93,7 @@ void look_at(std::string_view text, std::int64_t line, TableColumn& column) {
     ++column.missing;
     return;
   }
-  if (column.texts.size() <= most_texts && !column.texts.contains(text)) column.texts.emplace(text);
+  if (column.texts.size() <= max_texts && !column.texts.contains(text)) column.texts.emplace(text);
   double number = 0.0;
   const std::string with_point = with_decimal_point(text);
   if (parse_csv_number(with_point.empty() ? text : with_point, number) != CsvNumber::good) {
@@ -194,17 +194,17 @@ std::string key_name(const Table& table, std::size_t k) {
 std::string reason_to_ignore(const Table& table, const TableColumn& column) {
   if (column.is_empty()) return "is empty";
   if (column.name.empty()) return "has no name";
-  const bool counts = column.whole && column.numbers == table.rows && column.texts.size() > most_classes &&
+  const bool counts = column.whole && column.numbers == table.rows && column.texts.size() > max_classes &&
                       column.high - column.low + 1.0 == static_cast<double>(table.rows);
   if (counts && !column.is_text()) return "counts the lines";
-  const bool many = column.is_text() && column.texts.size() > most_categories;
-  return many ? cat("has more than ", most_categories, " different texts") : "";
+  const bool many = column.is_text() && column.texts.size() > max_categories;
+  return many ? cat("has more than ", max_categories, " different texts") : "";
 }
 
 std::string deck_of(const Table& table, const std::string& target_name) {
   const auto [target, remark] = target_of(table, target_name);
   const TableColumn& label = table.columns[target];
-  const bool classes = label.is_text() || (label.whole && label.texts.size() <= most_classes);
+  const bool classes = label.is_text() || (label.whole && label.texts.size() <= max_classes);
   std::string categories;
   std::string ignored;
   std::string comments;
@@ -254,7 +254,7 @@ std::string table_text(const Table& table, const std::string& target) {
   for (const TableColumn& column : table.columns) {
     const bool known = column.numbers > 0 && !column.is_text();
     lines.push_back({cat(lines.size()), column.name, kind_of_column(column),
-                     column.texts.size() > most_texts ? cat("over ", most_texts) : cat(column.texts.size()),
+                     column.texts.size() > max_texts ? cat("over ", max_texts) : cat(column.texts.size()),
                      cat(column.missing),
                      known ? number(column.sum / static_cast<double>(column.numbers)) : "-",
                      known ? number(column.low) : "-", known ? number(column.high) : "-"});
@@ -285,9 +285,9 @@ std::string rest_of_deck(const std::string& path, std::int64_t samples, std::int
   std::string text = scaled ? "input_mean = \"auto\"\ninput_std = \"auto\"\n" : "";
   if (outputs > 0) text += "target_mean = \"auto\"\ntarget_std = \"auto\"\n";
   text += cat("train.path = ", config::quoted(path), "\n",
-              samples < least_to_divide ? "# validation.path = other samples\n"
-                                        : "validation.share = 0.2  # of these samples, held back; or name "
-                                          "others in validation.path\n",
+              samples < min_to_divide ? "# validation.path = other samples\n"
+                                      : "validation.share = 0.2  # of these samples, held back; or name "
+                                        "others in validation.path\n",
               "\n[model]\nkind = \"mlp\"\nwidths = [64]\nactivation = \"relu\"\n");
   if (outputs > 0) text += cat("loss = \"mse\"\noutputs = ", outputs, "\n");
   std::int64_t batch = 1;

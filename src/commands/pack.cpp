@@ -48,7 +48,7 @@ struct PackArguments {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t most_list_labels = 16777216;  // the largest model.classes
+constexpr std::int64_t max_list_labels = 16777216;  // the largest model.classes
 
 /// The images to pack and the files to write.
 struct Packing {
@@ -82,7 +82,7 @@ Packing open_packing(const PackArguments& arguments) {
   } else {
     packing.list =
         read_image_list(arguments.list, {.root = arguments.root,
-                                         .classes = most_list_labels,
+                                         .classes = max_list_labels,
                                          .missing_allowed = true,  // examine_images() checks all of them
                                          .root_key = "--root"});
     const std::string beside = (named.parent_path() / "classes.txt").string();

@@ -19,7 +19,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_rows_shown = 16;
+constexpr std::size_t max_rows_shown = 16;
 
 /// Reports which rank computes on which GPU; for many ranks in the log only.
 void introduce_gpus(const RunParts& run, Reporter& reporter) {
@@ -27,7 +27,7 @@ void introduce_gpus(const RunParts& run, Reporter& reporter) {
   if (gpus.ranks.empty()) return;
   reporter.say(cat("gpus         ", mpi::describe_gpus(gpus)), Message::plan);
   for (const std::string& line : mpi::gpu_table(run.machine.places, gpus)) {
-    if (gpus.ranks.size() <= most_rows_shown) {
+    if (gpus.ranks.size() <= max_rows_shown) {
       reporter.say(line, Message::detail);
     } else if (run.machine.workers.is_root()) {
       reporter.log(line);

@@ -29,7 +29,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr double least_quiet_s = 10.0;
+constexpr double min_quiet_s = 10.0;
 constexpr double quiet_intervals = 5.0;
 
 /// The inode that a path leads to; 0: there is no such file.
@@ -178,7 +178,7 @@ RunNews RunWatch::look(int columns, double now_s) {
 /// The reason why the run does not write its next line; empty: there is none.
 std::string RunWatch::what_is_missing(double now_s, double& quiet_s) {
   if (!is_there(folder_)) return cat("waiting for ", folder_, ", which is not there yet", queue());
-  if (run_ && now_s - line_s_ < std::max(least_quiet_s, quiet_intervals * interval_s_)) return "";
+  if (run_ && now_s - line_s_ < std::max(min_quiet_s, quiet_intervals * interval_s_)) return "";
   const std::optional<std::string> holder = lock_holder(folder_);
   if (!holder || !holder->empty()) {
     quiet_s = run_ ? now_s - line_s_ : 0.0;

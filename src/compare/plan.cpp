@@ -29,7 +29,7 @@ using config::Member;
 using config::Mistakes;
 using config::Node;
 
-constexpr std::int64_t most_seeds = 1000;
+constexpr std::int64_t max_seeds = 1000;
 
 /// "local SGD, 8" → "local_sgd_8"
 std::string folder_name(const std::string& name) {
@@ -112,8 +112,8 @@ class PlanReader {
 
   void read_seeds(const Node& node) {
     const auto* number = std::get_if<std::int64_t>(&node.value);
-    if (number == nullptr || *number < 1 || *number > most_seeds)
-      add(node.position, cat("seeds must be an integer from 1 to ", most_seeds));
+    if (number == nullptr || *number < 1 || *number > max_seeds)
+      add(node.position, cat("seeds must be an integer from 1 to ", max_seeds));
     else
       plan_.seeds = *number;
   }

@@ -134,7 +134,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Some hundred lines make a deck; this keeps a data file given by mistake from being parsed.
-constexpr std::size_t most_deck_bytes = 1048576;
+constexpr std::size_t max_deck_bytes = 1048576;
 
 // The steps by which a worker may be ahead of the slowest one where the deck does not set
 // server.max_staleness.
@@ -254,12 +254,12 @@ std::string read_deck_file(const std::string& path, const std::string& what, con
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError(failed + std::strerror(errno) + remedy);
-  std::string text(most_deck_bytes + 1, '\0');
+  std::string text(max_deck_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) throw UserError(failed + std::strerror(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > most_deck_bytes) {
-    throw UserError(cat("the ", what, " ", path, " has more than ", most_deck_bytes, " bytes: is it a ", what,
+  if (text.size() > max_deck_bytes) {
+    throw UserError(cat("the ", what, " ", path, " has more than ", max_deck_bytes, " bytes: is it a ", what,
                         "?", remedy));
   }
   return text;

@@ -16,9 +16,9 @@ namespace {
 
 // No key of a deck lies deeper; the parser frees nested tables by recursion, so that a name of many thousand
 // "a.a.a" would overflow the stack.
-constexpr std::int64_t most_dots_in_a_name = 256;
-constexpr int most_completed_numbers = 1024;
-constexpr int most_levels = 16;
+constexpr std::int64_t max_dots_in_a_name = 256;
+constexpr int max_completed_numbers = 1024;
+constexpr int max_levels = 16;
 
 DeckPosition position_of(const toml::source_region& source) {
   return {static_cast<std::int64_t>(source.begin.line), static_cast<std::int64_t>(source.begin.column)};
@@ -37,7 +37,7 @@ Table make_table(const toml::table& from, int level) {
 Node make_node(const toml::node& from, int level) {
   Node node;
   node.position = position_of(from.source());
-  if (level > most_levels) {
+  if (level > max_levels) {
     node.value = Node::Unsupported{"a deeply nested value"};
   } else if (const auto* table = from.as_table()) {
     node.value = make_table(*table, level);
@@ -97,10 +97,10 @@ std::optional<SyntaxMistake> too_deep(const std::string& text) {
       dots = around.back();
       around.pop_back();
     }
-    if (dots > most_dots_in_a_name)
+    if (dots > max_dots_in_a_name)
       return SyntaxMistake{
           {1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n'), 1},
-          cat("a key with more than ", most_dots_in_a_name, " dots")};
+          cat("a key with more than ", max_dots_in_a_name, " dots")};
   }
   return std::nullopt;
 }
@@ -194,7 +194,7 @@ std::variant<Table, SyntaxMistake> parse_toml(const std::string& deck) {
       return make_table(toml::parse(text), 0);
     } catch (const toml::parse_error& error) {
       const SyntaxMistake mistake{position_of(error.source()), std::string(error.description())};
-      if (completed == most_completed_numbers || !complete_number(text, mistake))
+      if (completed == max_completed_numbers || !complete_number(text, mistake))
         return explained(mistake, text);
     }
   }

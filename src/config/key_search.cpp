@@ -15,10 +15,10 @@ namespace flotilla {
 namespace config {
 namespace {
 
-constexpr std::size_t most_found = 5;
+constexpr std::size_t max_found = 5;
 constexpr std::size_t page_width = 100;
 constexpr std::size_t longest_sentence = 220;
-constexpr double least_share = 0.1;  ///< Share of the best key's points that a key needs to be shown
+constexpr double min_share = 0.1;  ///< Share of the best key's points that a key needs to be shown
 
 /// Words of a question that say nothing about a key.
 constexpr std::string_view empty_words[] = {"a",  "and", "do",  "for", "how", "i",   "in",   "is",
@@ -228,8 +228,8 @@ std::string found_keys(const std::vector<std::string>& words) {
                         "; flotilla keys shows the topics"));
   }
   std::ranges::stable_sort(found, std::greater(), &std::pair<double, const config::Key*>::first);
-  found.resize(std::min(found.size(), config::most_found));
-  std::erase_if(found, [least = config::least_share * found.front().first](const auto& each) {
+  found.resize(std::min(found.size(), config::max_found));
+  std::erase_if(found, [least = config::min_share * found.front().first](const auto& each) {
     return each.first < least;
   });
   std::string text;

@@ -43,10 +43,10 @@ constexpr auto of_start = OnResume::of_start;
 constexpr auto must_match = OnResume::must_match;
 constexpr auto same_samples = OnResume::same_samples;
 constexpr auto on_request = OnResume::on_request;
-constexpr double most_seconds = 1e9;  // Its nanoseconds, added to a clock's, fit 2^63
-constexpr double most_steps = 1e12;   // Also of samples and epochs: a product with most_count fits 2^63
+constexpr double max_seconds = 1e9;          // Its nanoseconds, added to a clock's, fit 2^63
+constexpr double max_steps = 1e12;           // Also of samples and epochs: a product with max_count fits 2^63
 constexpr double largest_loss_scale = 1e30;  // Its product with a float's gradient is finite
-constexpr double most_count = 2147483647;    // Limit of MPI's counts and oneDNN's sizes
+constexpr double max_count = 2147483647;     // Limit of MPI's counts and oneDNN's sizes
 
 /// A member's value as keys have it: words instead of enums, an empty one for an enum that is not given.
 template <class T>
@@ -182,8 +182,8 @@ inline Rule one_of_numbers(std::vector<std::int64_t> numbers) {
   return {.numbers = std::move(numbers)};
 }
 inline Rule array_of(std::size_t least, std::size_t most, Rule rule) {
-  rule.least_elements = least;
-  rule.most_elements = most;
+  rule.min_elements = least;
+  rule.max_elements = most;
   return rule;
 }
 

@@ -86,12 +86,11 @@ std::optional<BrokenRule> find_broken(const Rule& rule, const T& value) {
 
 template <class T>
 std::optional<BrokenRule> find_broken(const Rule& rule, const std::vector<T>& values) {
-  if (values.size() < rule.least_elements) {
-    return BrokenRule{cat("must have at least ", rule.least_elements, " element, got ", toml_text(values)),
-                      {}};
+  if (values.size() < rule.min_elements) {
+    return BrokenRule{cat("must have at least ", rule.min_elements, " element, got ", toml_text(values)), {}};
   }
-  if (values.size() > rule.most_elements) {
-    return BrokenRule{cat("must have at most ", rule.most_elements, " elements, got ", values.size()), {}};
+  if (values.size() > rule.max_elements) {
+    return BrokenRule{cat("must have at most ", rule.max_elements, " elements, got ", values.size()), {}};
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (auto broken = find_broken(rule, values[i])) {

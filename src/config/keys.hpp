@@ -34,8 +34,8 @@ struct Rule {
   bool high_itself = true;                 ///< high is allowed
   std::vector<std::string> choices = {};   ///< Empty: any text. Left out for an enum: all its words
   std::vector<std::int64_t> numbers = {};  ///< Empty: any integer within the bounds
-  std::size_t least_elements = 0;          ///< Fewest elements of an array
-  std::size_t most_elements = 64;
+  std::size_t min_elements = 0;            ///< Fewest elements of an array
+  std::size_t max_elements = 64;
 };
 
 /// When a key is valid: while the key `selector` has one of `values`.

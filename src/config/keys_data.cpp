@@ -167,11 +167,11 @@ std::vector<Key> data_keys() {
           "\"file\": as the data lie, which reads large files from their start to their end. If it is left "
           "out, data.kind = \"criteo\" takes \"file\""),
       key<&DataConfig::shuffle_block>(
-          "data.shuffle_block", at_least(1, most_count), must_match,
+          "data.shuffle_block", at_least(1, max_count), must_match,
           "Neighbouring samples that are read together: those of a chunk, or some hundred kilobytes")
           .only_for({"data.order", {"blocks"}}),
       key<&DataConfig::shuffle_buffer>(
-          "data.shuffle_buffer", at_least(1, most_count), must_match,
+          "data.shuffle_buffer", at_least(1, max_count), must_match,
           "Samples that are shuffled with each other, a multiple of shuffle_block; what they take is to fit "
           "the memory (chunks: data.cache_mb)")
           .only_for({"data.order", {"blocks"}}),
@@ -179,7 +179,7 @@ std::vector<Key> data_keys() {
 }
 
 std::vector<Key> array_keys() {
-  constexpr std::size_t most_scalings = 1 << 20;
+  constexpr std::size_t max_scalings = 1 << 20;
   return {
       key<&DataConfig::inputs>(
           "data.inputs", any_value(), must_match,
@@ -193,23 +193,23 @@ std::vector<Key> array_keys() {
                                       "Images lie as (N,H,W,C)")
           .only_for(data_has(&DataKindKeys::arrays)),
       key<&DataConfig::input_mean>(
-          "data.input_mean", array_of(0, most_scalings, {}), on_request,
+          "data.input_mean", array_of(0, max_scalings, {}), on_request,
           "The network sees (x − mean) / std: one value, or one for each feature of (N,F), each channel of "
           "(N,C,H,W); of uint8, x is the value / 255, and data.mean and data.std are left out. \"auto\": "
           "those of the training data, found before training and kept in checkpoints (docs/arrays.md)")
           .only_for(data_has(&DataKindKeys::numbers))
           .or_found_in_data(),
-      key<&DataConfig::input_std>("data.input_std", array_of(0, most_scalings, positive()), on_request,
+      key<&DataConfig::input_std>("data.input_std", array_of(0, max_scalings, positive()), on_request,
                                   "See data.input_mean")
           .only_for(data_has(&DataKindKeys::numbers))
           .or_found_in_data(),
-      key<&DataConfig::target_mean>("data.target_mean", array_of(0, most_scalings, {}), on_request,
+      key<&DataConfig::target_mean>("data.target_mean", array_of(0, max_scalings, {}), on_request,
                                     "The loss sees (t − mean) / std of numbers to be predicted: one value, "
                                     "or one for each, or \"auto\": "
                                     "those of the training data")
           .only_for(data_has(&DataKindKeys::numbers))
           .or_found_in_data(),
-      key<&DataConfig::target_std>("data.target_std", array_of(0, most_scalings, positive()), on_request,
+      key<&DataConfig::target_std>("data.target_std", array_of(0, max_scalings, positive()), on_request,
                                    "See data.target_mean")
           .only_for(data_has(&DataKindKeys::numbers))
           .or_found_in_data(),
@@ -327,7 +327,7 @@ std::vector<Key> data_source_keys() {
           "Name of the array of their labels or targets; left out: data.targets")
           .only_for(data_has(&DataKindKeys::arrays))
           .may_be_left_out(),
-      key<&DataConfig::train, &DataSourceConfig::samples>("data.train.samples", positive(most_steps),
+      key<&DataConfig::train, &DataSourceConfig::samples>("data.train.samples", positive(max_steps),
                                                           must_match, "Number of random training samples")
           .only_for(data_is("random"))
           .must_be_given(),
@@ -371,7 +371,7 @@ std::vector<Key> data_source_keys() {
           .only_for(data_has(&DataKindKeys::parted))
           .may_be_left_out(),
       key<&DataConfig::validation, &DataSourceConfig::samples>(
-          "data.validation.samples", at_least(0, most_steps), must_match,
+          "data.validation.samples", at_least(0, max_steps), must_match,
           "Number of random validation samples; left out or 0: no validation")
           .only_for(data_is("random"))
           .may_be_left_out(),

@@ -115,7 +115,7 @@ std::vector<Key> image_keys() {
                                          "Turn images as their EXIF data say; PaddlePaddle's Fleet does not")
           .only_for(photographs),
       // These keys may change on resuming: after a bad image ended a run, they are the way to go on.
-      key<&DataConfig::max_pixels>("data.max_pixels", positive(most_count), may_change,
+      key<&DataConfig::max_pixels>("data.max_pixels", positive(max_count), may_change,
                                    "An image with more is a bad one: it might be made to fill the memory")
           .only_for(photographs),
       key<&DataConfig::on_bad_image>(
@@ -125,7 +125,7 @@ std::vector<Key> image_keys() {
           "A bad validation image always ends the job: an accuracy without it would be another one")
           .only_for(photographs),
       key<&DataConfig::max_bad_images>(
-          "data.max_bad_images", at_least(0, most_steps), of_machine,
+          "data.max_bad_images", at_least(0, max_steps), of_machine,
           "With on_bad_image = \"replace\": more in one epoch, over all ranks, end the job")
           .only_for(photographs),
       key<&DataConfig::cache>("data.cache", any_value(), of_machine,

@@ -173,7 +173,7 @@ std::vector<Key> model_keys() {
           "model.batch_norm", any_value(), must_match,
           "Mean and variance of each worker's batch, or of all workers' batches together")
           .only_for(resnet_or_layers),
-      key<&ModelConfig::batch_norm_group>("model.batch_norm_group", at_least(0, most_count), must_match,
+      key<&ModelConfig::batch_norm_group>("model.batch_norm_group", at_least(0, max_count), must_match,
                                           "Workers, neighbours in rank, whose batches are normalised "
                                           "together; 0: all of them. A divisor of the number of workers")
           .only_for({"model.batch_norm", {"synchronised"}}),

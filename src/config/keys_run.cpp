@@ -178,7 +178,7 @@ std::vector<Key> run_and_device_keys() {
           "Keys and tables, as \"schedule\" or \"optimizer.weight_decay\", that may differ from the "
           "checkpoint's: those of schedule, train and data, model.dropout, and all of optimizer but its "
           "kind. What differs is said, and kept in later checkpoints"),
-      key<&RunConfig::log_every>("run.log_every", positive(most_steps), of_machine, "Steps between reports"),
+      key<&RunConfig::log_every>("run.log_every", positive(max_steps), of_machine, "Steps between reports"),
       key<&RunConfig::files, &RunFilesConfig::rank_logs>(
           "run.rank_logs", any_value(), of_machine,
           "Logs of the ranks besides 0: \"all\" lines; \"own\": a file where a rank "
@@ -191,7 +191,7 @@ std::vector<Key> run_and_device_keys() {
           "Write the run's events into run.output/mlperf.log, as MLPerf's compliance checker reads them; "
           "needs model.kind = \"resnet\", checkpoint.best = \"accuracy_top1\" and train.target"),
       key<&RunConfig::watchdog_s>(
-          "run.watchdog_s", at_least(0, most_seconds), of_machine,
+          "run.watchdog_s", at_least(0, max_seconds), of_machine,
           "Seconds without progress after which the job is ended with a report; 0: never"),
       key<&RunConfig::check_network>("run.check_network", any_value(), of_machine,
                                      "With several hosts: measure the network between them at the start, for "
@@ -201,10 +201,10 @@ std::vector<Key> run_and_device_keys() {
           "Ranks compare each collective call (kind, values, place in the source, step) before they make it, "
           "and end the job where they differ. For tests: without it they compare once a rank has waited for "
           "a second"),
-      key<&RunConfig::time_limit_s>("run.time_limit_s", at_least(0, most_seconds), of_machine,
+      key<&RunConfig::time_limit_s>("run.time_limit_s", at_least(0, max_seconds), of_machine,
                                     "Seconds from the start of the process within which the run saves a "
                                     "checkpoint and stops, as it does before Slurm's limit; 0: none"),
-      key<&RunConfig::stop_margin_s>("run.stop_margin_s", at_least(0, most_seconds), of_machine,
+      key<&RunConfig::stop_margin_s>("run.stop_margin_s", at_least(0, max_seconds), of_machine,
                                      "Seconds kept free before Slurm's limit; more if the longest step, "
                                      "validation and checkpoint so far need more"),
       key<&RunConfig::reproducible>("run.reproducible", any_value(), may_change,
@@ -214,21 +214,21 @@ std::vector<Key> run_and_device_keys() {
           "run.virtual_shards", at_least(1, 65536), may_change,
           "\"reproducible\": shards of a step, shared out evenly, a power of two to each worker"),
       key<&RunConfig::agreement_every>(
-          "run.agreement_every", at_least(0, most_steps), of_machine,
+          "run.agreement_every", at_least(0, max_steps), of_machine,
           "Steps between checks that all workers hold the same model; 0: at reports and checkpoints"),
       key<&EmulatedStragglerConfig::rank>(
-          "run.emulate_straggler.rank", at_least(0, most_count), may_change,
+          "run.emulate_straggler.rank", at_least(0, max_count), may_change,
           "Worker that is made slow, to see what a straggler costs; with slow_factor or pause_s")
           .may_be_left_out(),
       key<&EmulatedStragglerConfig::slow_factor>("run.emulate_straggler.slow_factor",
                                                  {.low = 1, .low_itself = false}, may_change,
                                                  "Its forward and backward pass take this many times as long")
           .may_be_left_out(),
-      key<&EmulatedStragglerConfig::pause_s>("run.emulate_straggler.pause_s", positive(most_seconds),
+      key<&EmulatedStragglerConfig::pause_s>("run.emulate_straggler.pause_s", positive(max_seconds),
                                              may_change,
                                              "Seconds that it pauses before the end of its backward pass")
           .may_be_left_out(),
-      key<&EmulatedStragglerConfig::every>("run.emulate_straggler.every", at_least(1, most_steps), may_change,
+      key<&EmulatedStragglerConfig::every>("run.emulate_straggler.every", at_least(1, max_steps), may_change,
                                            "Every how many steps; left out: in each")
           .may_be_left_out(),
       key<&EmulatedStragglerConfig::take_turns>("run.emulate_straggler.take_turns", any_value(), may_change,
@@ -289,7 +289,7 @@ std::vector<Key> run_and_device_keys() {
           "Factor after growth_every good steps in a row")
           .only_for(dynamic),
       key<&DeviceConfig::loss_scale, &LossScaleConfig::growth_every>(
-          "device.loss_scale.growth_every", at_least(1, most_steps), may_change,
+          "device.loss_scale.growth_every", at_least(1, max_steps), may_change,
           "Good steps in a row after which the scale grows")
           .only_for(dynamic),
       key<&DeviceConfig::loss_scale, &LossScaleConfig::backoff>(
@@ -297,7 +297,7 @@ std::vector<Key> run_and_device_keys() {
           may_change, "Factor after backoff_every steps in a row that overflowed; the scale stays at least 1")
           .only_for(dynamic),
       key<&DeviceConfig::loss_scale, &LossScaleConfig::backoff_every>(
-          "device.loss_scale.backoff_every", at_least(1, most_steps), may_change,
+          "device.loss_scale.backoff_every", at_least(1, max_steps), may_change,
           "Steps in a row that overflowed, after which the scale falls")
           .only_for(dynamic),
   };
@@ -306,12 +306,12 @@ std::vector<Key> run_and_device_keys() {
 std::vector<Key> checkpoint_and_validation_keys() {
   return {
       key<&CheckpointConfig::every>(
-          "checkpoint.every", at_least(0, most_steps), of_machine,
+          "checkpoint.every", at_least(0, max_steps), of_machine,
           "Steps between checkpoints; 0: none but those of every_s and the one at the end"),
       key<&CheckpointConfig::every_s>(
-          "checkpoint.every_s", at_least(0, most_steps), of_machine,
+          "checkpoint.every_s", at_least(0, max_steps), of_machine,
           "Seconds after which a checkpoint is saved if there was none meanwhile; 0: never by time"),
-      key<&CheckpointConfig::keep>("checkpoint.keep", at_least(1, most_count), of_machine,
+      key<&CheckpointConfig::keep>("checkpoint.keep", at_least(1, max_count), of_machine,
                                    "Newest checkpoints that are kept"),
       key<&CheckpointConfig::best>(
           "checkpoint.best", any_value(), of_machine,
@@ -330,9 +330,9 @@ std::vector<Key> checkpoint_and_validation_keys() {
           "were killed goes on (docs/reference.md). \"auto\": where there is room for two states; true and "
           "false "
           "need no quotes"),
-      key<&ValidationConfig::every>("validation.every", at_least(0, most_steps), of_machine,
+      key<&ValidationConfig::every>("validation.every", at_least(0, max_steps), of_machine,
                                     "Epochs between validations; 0: after the last step only"),
-      key<&ValidationConfig::batch_size>("validation.batch_size", at_least(0, most_count), of_machine,
+      key<&ValidationConfig::batch_size>("validation.batch_size", at_least(0, max_count), of_machine,
                                          "Samples per worker; 0: as in training"),
   };
 }

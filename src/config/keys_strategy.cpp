@@ -173,7 +173,7 @@ std::vector<Key> strategy_keys() {
       key<&ReductionConfig::all_reduce>("strategy.all_reduce", any_value(), may_change, all_reduce_help())
           .only_for(reduces),
       key<&ReductionConfig::ranks_per_group>(
-          "strategy.ranks_per_group", at_least(0, most_count), may_change,
+          "strategy.ranks_per_group", at_least(0, max_count), may_change,
           "Of those in groups: ranks per group, the last may be smaller; 0: a group per host")
           .only_for(reduces),
       key<&ReductionConfig::wire>(
@@ -207,7 +207,7 @@ std::vector<Key> local_sgd_keys() {
   const Condition outer = {"strategy.outer.kind", {"sgd", "momentum", "nesterov"}};
   const Condition outer_momentum = {"strategy.outer.kind", {"momentum", "nesterov"}};
   return {
-      key<&LocalSgdConfig::period>("strategy.period", at_least(1, most_count), may_change,
+      key<&LocalSgdConfig::period>("strategy.period", at_least(1, max_count), may_change,
                                    "Steps that each worker takes alone before the parameters are averaged")
           .only_for(fixed)
           .must_be_given(),
@@ -219,16 +219,16 @@ std::vector<Key> local_sgd_keys() {
                                  "How the period follows loss and learning rate: \"guide\" and \"paper\" "
                                  "(AdaComm) once an epoch, \"fleet2\" at every averaging")
           .only_for(adaptive),
-      key<&LocalSgdConfig::initial_period>("strategy.initial_period", at_least(1, most_count), may_change,
+      key<&LocalSgdConfig::initial_period>("strategy.initial_period", at_least(1, max_count), may_change,
                                            "The period at the beginning, which the rule scales")
           .only_for(adaptive),
       key<&LocalSgdConfig::lowest_loss>("strategy.lowest_loss", at_least(0), may_change,
                                         "The loss that training can reach: at or below it the period is 1")
           .only_for(guide),
-      key<&LocalSgdConfig::begin_step>("strategy.begin_step", at_least(0, most_steps), may_change,
+      key<&LocalSgdConfig::begin_step>("strategy.begin_step", at_least(0, max_steps), may_change,
                                        "Steps that all workers take together before local ones begin")
           .only_for(local),
-      key<&LocalSgdConfig::begin_epoch>("strategy.begin_epoch", at_least(0, most_steps), may_change,
+      key<&LocalSgdConfig::begin_epoch>("strategy.begin_epoch", at_least(0, max_steps), may_change,
                                         "The same in epochs; give one of them")
           .only_for(local),
       key<&LocalSgdConfig::before_begin>(
@@ -243,7 +243,7 @@ std::vector<Key> local_sgd_keys() {
                                        "Running statistics of batch norm: averaged with the parameters, each "
                                        "worker's own, or taken from training batches before they are needed")
           .only_for(local),
-      key<&LocalSgdConfig::estimate_batches>("strategy.estimate_batches", at_least(1, most_count), may_change,
+      key<&LocalSgdConfig::estimate_batches>("strategy.estimate_batches", at_least(1, max_count), may_change,
                                              "Training batches per worker that they are taken from")
           .only_for(estimates),
       key<&LocalSgdConfig::group_all_reduce>(
@@ -277,7 +277,7 @@ std::vector<Key> server_keys() {
                               "odd ones work; \"ratio\" some of each host serve; \"user-defined\" as listed")
           .may_be_left_out()
           .with_default("\"symmetric\" with a parameter server, else \"collective\""),
-      key<&RolesConfig::servers>("roles.servers", at_least(1, most_count), of_machine,
+      key<&RolesConfig::servers>("roles.servers", at_least(1, max_count), of_machine,
                                  "\"ratio\": ranks that serve, spread evenly over the hosts")
           .only_for(ratio)
           .must_be_given(),
@@ -295,12 +295,12 @@ std::vector<Key> server_keys() {
                                "\"async\" with each at once; \"half-async\" the same, a worker merges some "
                                "first; \"geo\" workers update themselves and push differences")
           .only_for(served),
-      key<&ServerConfig::push_every>("server.push_every", at_least(1, most_count), may_change,
+      key<&ServerConfig::push_every>("server.push_every", at_least(1, max_count), may_change,
                                      "Steps that a worker merges into one push")
           .only_for(pushes_now_and_then)
           .must_be_given(),
       key<&ServerConfig::max_staleness>(
-          "server.max_staleness", at_least(0, most_count), may_change,
+          "server.max_staleness", at_least(0, max_count), may_change,
           "A worker more than this many pushes ahead of the slowest waits, so that a stop takes effect soon; "
           "0: no bound")
           .only_for(not_sync)
@@ -318,7 +318,7 @@ std::vector<Key> server_keys() {
           "server.slice_parameters", any_value(), may_change,
           "Large tensors are cut into blocks of whole rows; false: each stays whole")
           .only_for(served),
-      key<&ServerConfig::min_block_size>("server.min_block_size", at_least(1, most_steps), may_change,
+      key<&ServerConfig::min_block_size>("server.min_block_size", at_least(1, max_steps), may_change,
                                          "Values of the smallest block that a tensor is cut into")
           .only_for(served),
       key<&ServerConfig::wire>("server.wire", any_value(), may_change,
@@ -329,7 +329,7 @@ std::vector<Key> server_keys() {
           "server.shared_memory", any_value(), may_change,
           "A worker and a server of one host exchange values through shared memory; false: as messages")
           .only_for(served),
-      key<&ServerConfig::part_kb>("server.part_kb", at_least(1, most_count), may_change,
+      key<&ServerConfig::part_kb>("server.part_kb", at_least(1, max_count), may_change,
                                   "KiB of values in a message: a server sends back the first while the last "
                                   "still come; best as large as MPI sends without asking the receiver")
           .only_for(served),

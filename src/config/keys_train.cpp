@@ -8,7 +8,7 @@
 namespace flotilla::config {
 namespace {
 
-constexpr std::size_t most_weighted_classes = 100000;
+constexpr std::size_t max_weighted_classes = 100000;
 
 Condition schedule_is(std::vector<std::string> kinds) {
   return {"schedule.kind", std::move(kinds)};
@@ -161,18 +161,18 @@ class TrainRules : public RuleChecks {
 
 std::vector<Key> train_keys() {
   return {
-      key<&TrainConfig::epochs>("train.epochs", at_least(0, most_steps), may_change,
+      key<&TrainConfig::epochs>("train.epochs", at_least(0, max_steps), may_change,
                                 "Passes over the training data; 0: no limit. Whichever of epochs, steps and "
                                 "seconds ends first holds"),
-      key<&TrainConfig::steps>("train.steps", at_least(0, most_steps), may_change,
+      key<&TrainConfig::steps>("train.steps", at_least(0, max_steps), may_change,
                                "Updates of the model; 0: no limit"),
-      key<&TrainConfig::seconds>("train.seconds", at_least(0, most_seconds), may_change,
+      key<&TrainConfig::seconds>("train.seconds", at_least(0, max_seconds), may_change,
                                  "Seconds that the steps of worker 0 may take, all resumes together, without "
                                  "validations and checkpoints; schedules do not know of it; 0: no limit"),
-      key<&TrainConfig::batch_size>("train.batch_size", positive(most_count), may_change,
+      key<&TrainConfig::batch_size>("train.batch_size", positive(max_count), may_change,
                                     "Samples per worker and micro-step. Either this or global_batch_size")
           .may_be_left_out(),
-      key<&TrainConfig::global_batch_size>("train.global_batch_size", positive(most_count), may_change,
+      key<&TrainConfig::global_batch_size>("train.global_batch_size", positive(max_count), may_change,
                                            "Samples per step over all workers and micro-steps")
           .may_be_left_out(),
       key<&TrainConfig::accumulate_steps>("train.accumulate_steps", at_least(1, 1048576), may_change,
@@ -182,7 +182,7 @@ std::vector<Key> train_keys() {
       key<&TrainConfig::label_smoothing>("train.label_smoothing", fraction(), on_request,
                                          "Share of a label's weight that is spread over all classes"),
       key<&TrainConfig::class_weights>(
-          "train.class_weights", array_of(0, most_weighted_classes, positive()), on_request,
+          "train.class_weights", array_of(0, max_weighted_classes, positive()), on_request,
           "Weights of the losses, one for each class: the loss of a step and of a validation is Σ wᵢ lᵢ / Σ "
           "wᵢ "
           "over all workers' samples, where wᵢ is the weight of a sample's label; with local SGD a worker's "
@@ -205,7 +205,7 @@ std::vector<Key> train_keys() {
           "saved beside them and does not change training; checkpoint.best and train.patience then compare "
           "its figures. 0.999 averages over about 1,000 steps; 0: none. Needs strategy.kind = "
           "\"all-reduce\""),
-      key<&TrainConfig::patience>("train.patience", at_least(0, most_steps), may_change,
+      key<&TrainConfig::patience>("train.patience", at_least(0, max_steps), may_change,
                                   "Validations in a row without improvement of checkpoint.best after which "
                                   "training ends; 0: it does not"),
       key<&TrainConfig::target>("train.target", at_least(0), may_change,
@@ -276,7 +276,7 @@ std::vector<Key> schedule_keys() {
           "Learning rate at the end of the training; of \"plateau\" the lowest")
           .only_for(schedule_is({"cosine", "linear", "plateau"})),
       key<&ScheduleConfig::plateau, &PlateauConfig::patience>(
-          "schedule.patience", at_least(0, most_steps), on_request,
+          "schedule.patience", at_least(0, max_steps), on_request,
           "Validations in a row that may pass without an improvement; one more multiplies the learning rate "
           "by "
           "factor. They are compared by checkpoint.best, or where that is \"none\" by accuracy_top1, auc, r2 "
@@ -291,7 +291,7 @@ std::vector<Key> schedule_keys() {
           "Whether the threshold is a share of the best figure")
           .only_for(schedule_is({"plateau"})),
       key<&ScheduleConfig::plateau, &PlateauConfig::cooldown>(
-          "schedule.cooldown", at_least(0, most_steps), on_request,
+          "schedule.cooldown", at_least(0, max_steps), on_request,
           "Validations after a reduction in which schedule.patience does not count")
           .only_for(schedule_is({"plateau"})),
       key<&ScheduleConfig::rise>("schedule.rise",
@@ -307,7 +307,7 @@ std::vector<Key> schedule_keys() {
           .only_for(schedule_is({"one-cycle"})),
       key<&ScheduleConfig::scale_with_batch>("schedule.scale_with_batch", any_value(), on_request,
                                              "Multiply the learning rate by global batch ÷ base_batch"),
-      key<&ScheduleConfig::base_batch>("schedule.base_batch", positive(most_count), on_request,
+      key<&ScheduleConfig::base_batch>("schedule.base_batch", positive(max_count), on_request,
                                        "See schedule.scale_with_batch")
           .only_for({"schedule.scale_with_batch", {"true"}}),
   };

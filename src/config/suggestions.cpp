@@ -44,7 +44,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   std::vector<std::size_t> last(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
-  std::size_t least_of_last = 0;
+  std::size_t min_of_last = 0;
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::swap(before, last);
     std::swap(last, row);
@@ -57,8 +57,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
       least = std::min(least, row[j]);
     }
-    if (least > limit && least_of_last > limit) return limit + 1;
-    least_of_last = least;
+    if (least > limit && min_of_last > limit) return limit + 1;
+    min_of_last = least;
   }
   return row[b.size()];
 }

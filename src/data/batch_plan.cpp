@@ -66,7 +66,7 @@ void ReadAhead::tell_steps(const Dataset& data, Position position, std::int64_t 
 
 namespace {
 
-constexpr std::int64_t most_substitutes = 10;
+constexpr std::int64_t max_substitutes = 10;
 
 class TrainingPlan final : public BatchPlan {
  public:
@@ -100,7 +100,7 @@ class TrainingPlan final : public BatchPlan {
     return {.valid = batch(), .variation = variation, .mix = mix};
   }
   std::int64_t substitute(std::int64_t sample, std::int64_t attempt) const override {
-    return replace_ && attempt < most_substitutes ? sampler_.substitute(sample, attempt) : -1;
+    return replace_ && attempt < max_substitutes ? sampler_.substitute(sample, attempt) : -1;
   }
 
  private:

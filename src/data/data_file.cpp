@@ -228,12 +228,12 @@ bool is_read_inflated(FileFormat format) {
 }
 
 FileKind kind_of_folder(const std::string& path) {
-  constexpr int most_looked_at = 1000;
+  constexpr int max_looked_at = 1000;
   constexpr auto format = FileFormat::folder;
   FileKind found = kind(format, "a folder", "name a file in it");
   std::error_code error;
   int looked_at = 0;
-  for (fs::directory_iterator at(path, error), end; !error && at != end && looked_at < most_looked_at;
+  for (fs::directory_iterator at(path, error), end; !error && at != end && looked_at < max_looked_at;
        at.increment(error), ++looked_at) {
     const std::string name = at->path().filename().string();
     const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };

@@ -65,7 +65,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t most_names = 1000000;
+constexpr std::int64_t max_names = 1000000;
 
 bool is_digit(char letter) {
   return std::isdigit(static_cast<unsigned char>(letter)) != 0;
@@ -173,11 +173,11 @@ std::vector<std::string> matching_files(const std::string& pattern, const WhatIs
 }
 
 std::optional<std::int64_t> number_of(std::string_view text) {
-  constexpr std::size_t most_digits = 15;
+  constexpr std::size_t max_digits = 15;
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || text.size() > most_digits) return {};
+  if (error != std::errc() || stop != text.data() + text.size() || text.size() > max_digits) return {};
   return value;
 }
 
@@ -208,7 +208,7 @@ std::vector<std::string> range_of(std::string_view text) {
   if (!first || !last || !step) return {};
   const std::int64_t by = std::max<std::int64_t>(std::abs(*step), 1);
   const std::int64_t count = std::abs(*last - *first) / by + 1;
-  if (count > most_names) throw UserError(cat("{", text, "} stands for more than ", most_names, " files"));
+  if (count > max_names) throw UserError(cat("{", text, "} stands for more than ", max_names, " files"));
   const auto is_padded = [](std::string_view digits) {
     if (digits.starts_with('-')) digits.remove_prefix(1);
     return digits.size() > 1 && digits.starts_with('0');
@@ -300,8 +300,8 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   const std::size_t end = inside.empty() ? open + 1 : close + 1;
   if (inside.empty()) inside = {"{"};
   const std::vector<std::string> rest = expand_braces(pattern.substr(end));
-  if (inside.size() * rest.size() > static_cast<std::size_t>(most_names))
-    throw UserError(cat(pattern, ": stands for more than ", most_names, " files"));
+  if (inside.size() * rest.size() > static_cast<std::size_t>(max_names))
+    throw UserError(cat(pattern, ": stands for more than ", max_names, " files"));
   std::vector<std::string> names;
   for (const std::string& middle : inside)
     for (const std::string& behind : rest) names.push_back(pattern.substr(0, open) + middle + behind);

@@ -24,7 +24,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_pixels = std::int64_t{1} << 26;  // of one image: more is a damaged header
+constexpr std::int64_t max_pixels = std::int64_t{1} << 26;  // of one image: more is a damaged header
 constexpr const char* again = "; copy or download the file again";
 
 std::uint32_t big_endian(std::span<const std::uint8_t> from) {
@@ -99,9 +99,9 @@ void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> head
   idx.rows = big_endian(header.subspan(8));
   idx.columns = big_endian(header.subspan(12));
   // Both factors are below 2³², so the product of two fits; that of all three is bounded by this check.
-  if (idx.rows == 0 || idx.columns == 0 || idx.rows > most_pixels / idx.columns) {
+  if (idx.rows == 0 || idx.columns == 0 || idx.rows > max_pixels / idx.columns) {
     fail("its images are ", idx.rows, "x", idx.columns, " (bytes 8 to 15), which cannot be right: 1 to ",
-         most_pixels, " pixels are allowed", again);
+         max_pixels, " pixels are allowed", again);
   }
 }
 
@@ -136,13 +136,13 @@ double value_of(int type, std::span<const std::uint8_t> bytes) {
 
 /// Appends what the header promises to `copy`, of each label the first number, as unsigned bytes.
 void convert(const IdxFile& idx, IdxKind kind, const Source& source, File& copy) {
-  constexpr std::int64_t most_values = 1 << 15;  // at once
+  constexpr std::int64_t max_values = 1 << 15;  // at once
   const std::int64_t bytes = type_bytes(idx.type);
   const std::int64_t values = idx.items * idx.item_bytes() * idx.width;
   std::vector<std::uint8_t> stored;
   std::vector<std::uint8_t> converted;
-  for (std::int64_t first = 0; first < values; first += most_values) {
-    const std::int64_t count = std::min(most_values, values - first);
+  for (std::int64_t first = 0; first < values; first += max_values) {
+    const std::int64_t count = std::min(max_values, values - first);
     stored.resize(static_cast<std::size_t>(count * bytes));
     const auto got = static_cast<std::int64_t>(source(std::as_writable_bytes(std::span(stored))));
     if (got < count * bytes) throw UserError(wrong_length(idx, kind, first * bytes + got));

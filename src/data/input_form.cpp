@@ -17,7 +17,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_letters = 256;  // checkpoints keep the text in an attribute
+constexpr std::size_t max_letters = 256;  // checkpoints keep the text in an attribute
 
 /// "127.5" for equal values, otherwise "[0.1, 0.2]"; for very many values their checksum.
 std::string values_text(std::vector<double> values, double unit) {
@@ -25,7 +25,7 @@ std::string values_text(std::vector<double> values, double unit) {
   if (std::ranges::all_of(values, [&](double value) { return value == values.front(); }))
     return fmt::format("{:.9g}", values.front());
   const std::string text = fmt::format("[{:.9g}]", fmt::join(values, ", "));
-  if (text.size() <= most_letters) return text;
+  if (text.size() <= max_letters) return text;
   return cat("[", values.size(), " values, xxh3 ", hexadecimal(checksum_of(std::as_bytes(std::span(text)))),
              "]");
 }

@@ -11,13 +11,13 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t least_step = 4096;
-constexpr std::size_t most_step = 256 * 1024;
+constexpr std::size_t min_step = 4096;
+constexpr std::size_t max_step = 256 * 1024;
 constexpr std::size_t longest_line = std::size_t{16} << 20;
 
 }  // namespace
 
-LineReader::LineReader() : buffer_(2 * most_step) {}
+LineReader::LineReader() : buffer_(2 * max_step) {}
 
 void LineReader::seek(const File& file, std::int64_t begin, std::int64_t bytes) {
   const bool inside =
@@ -30,7 +30,7 @@ void LineReader::seek(const File& file, std::int64_t begin, std::int64_t bytes) 
   window_ = begin;
   filled_ = 0;
   at_ = 0;
-  step_ = std::clamp(static_cast<std::size_t>(bytes), least_step, most_step);
+  step_ = std::clamp(static_cast<std::size_t>(bytes), min_step, max_step);
   ended_ = false;
 }
 
@@ -65,21 +65,21 @@ bool LineReader::read_more() {
   at_ = 0;
   filled_ = kept;
   if (ended_) return false;
-  if (kept + step_ > buffer_.size()) buffer_.resize(kept + step_ + most_step);
+  if (kept + step_ > buffer_.size()) buffer_.resize(kept + step_ + max_step);
   const std::span<char> room = std::span(buffer_).subspan(kept, step_);
   const std::size_t got =
       file_->read_some(window_ + static_cast<std::int64_t>(kept), std::as_writable_bytes(room));
   filled_ += got;
   ended_ = got < step_;
-  step_ = std::min(2 * step_, most_step);
+  step_ = std::min(2 * step_, max_step);
   return got > 0;
 }
 
 std::int64_t line_number(const File& file, std::int64_t begin) {
-  std::vector<std::byte> block(most_step);
+  std::vector<std::byte> block(max_step);
   std::int64_t number = 1;
   for (std::int64_t at = 0; at < begin;) {
-    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(begin - at, most_step));
+    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(begin - at, max_step));
     const std::size_t got = file.read_some(at, std::span(block).first(room));
     if (got == 0) break;
     number += std::count(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got), std::byte{'\n'});
@@ -88,10 +88,10 @@ std::int64_t line_number(const File& file, std::int64_t begin) {
   return number;
 }
 
-LineIndex::LineIndex(std::size_t most_entries) : most_entries_(std::max<std::size_t>(most_entries, 1)) {}
+LineIndex::LineIndex(std::size_t max_entries) : max_entries_(std::max<std::size_t>(max_entries, 1)) {}
 
 void LineIndex::add(std::int64_t begin) {
-  if (size_ % stride_ == 0 && begins_.size() == most_entries_) {
+  if (size_ % stride_ == 0 && begins_.size() == max_entries_) {
     // Drops every second entry.
     const std::size_t kept = (begins_.size() + 1) / 2;
     for (std::size_t k = 0; k < kept; ++k) begins_[k] = begins_[2 * k];

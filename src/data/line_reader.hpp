@@ -49,7 +49,7 @@ class LineIndex {
     std::int64_t bytes = 0;  ///< Distance to the next entry, or to the end
   };
 
-  explicit LineIndex(std::size_t most_entries);
+  explicit LineIndex(std::size_t max_entries);
   void add(std::int64_t begin);                     ///< Appends a sample.
   void set_end(std::int64_t end) { end_ = end; }    ///< Sets the end of the file.
   std::int64_t size() const { return size_; }       ///< Samples.
@@ -58,7 +58,7 @@ class LineIndex {
   Entry before(std::int64_t sample) const;          ///< The last entry at `sample` or before.
 
  private:
-  std::size_t most_entries_;
+  std::size_t max_entries_;
   std::vector<std::int64_t> begins_;
   std::int64_t size_ = 0;
   std::int64_t stride_ = 1;

@@ -23,7 +23,7 @@ namespace flotilla {
 namespace {
 
 /// Parts smaller than this cost more to share out than they gain: a batch of MNIST is one part.
-constexpr std::int64_t least_part_values = 65536;
+constexpr std::int64_t min_part_values = 65536;
 
 /// The variation of a sample. An odd factor: no two samples of an epoch get the same one.
 std::uint64_t variation_of(const Selection& selection, std::int64_t sample) {
@@ -35,7 +35,7 @@ std::int64_t rows_per_part(const BatchPlan& plan, std::int64_t sample_values, st
   if (threads <= 1) return plan.batch();
   const auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   std::int64_t rows =
-      std::max(rounded_up(plan.batch(), 4 * threads), rounded_up(least_part_values, sample_values));
+      std::max(rounded_up(plan.batch(), 4 * threads), rounded_up(min_part_values, sample_values));
   if (plan.mixes()) rows += rows % 2;  // a pair stays together
   return std::min(rows, plan.batch());
 }

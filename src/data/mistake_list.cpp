@@ -10,7 +10,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_kept = 10;
+constexpr std::size_t max_kept = 10;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void MistakeList::add(const MistakeList& more) {
 }
 
 bool MistakeList::keeps_more() const {
-  return kept_.size() < most_kept;
+  return kept_.size() < max_kept;
 }
 
 void MistakeList::throw_if_any(const std::string& of) const {

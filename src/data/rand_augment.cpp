@@ -225,10 +225,10 @@ bool has_direction(ImageOperation operation) {
 
 float magnitude_of(ImageOperation operation, std::int64_t magnitude, std::int64_t height,
                    std::int64_t width) {
-  const double share = static_cast<double>(magnitude) / static_cast<double>(most_magnitude);
+  const double share = static_cast<double>(magnitude) / static_cast<double>(max_magnitude);
   const auto up_to = [&](double end) {
     return static_cast<float>(static_cast<double>(static_cast<float>(end)) * static_cast<double>(magnitude) /
-                              static_cast<double>(most_magnitude));
+                              static_cast<double>(max_magnitude));
   };
   switch (operation) {
     case ImageOperation::shear_x:

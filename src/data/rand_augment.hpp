@@ -40,12 +40,12 @@ struct ByteImage {
 /// bits kept; solarize: the least value that is inverted; of the others: not used
 void change_image(const ByteImage& image, ImageOperation operation, float magnitude);
 
-inline constexpr std::int64_t most_magnitude = 30;  ///< The last of torchvision's 31 bins
+inline constexpr std::int64_t max_magnitude = 30;  ///< The last of torchvision's 31 bins
 
 /// RandAugment (Cubuk et al. 2020) with torchvision's ranges.
 struct RandAugmentSpec {
   std::int64_t count = 0;      ///< Operations on each image; 0: none
-  std::int64_t magnitude = 9;  ///< 0 … most_magnitude
+  std::int64_t magnitude = 9;  ///< 0 … max_magnitude
 };
 
 /// The magnitude that change_image() takes of an operation. @param height and width of the image in pixels

@@ -49,7 +49,7 @@ void fail_to_write(const std::string& name, int error, Remedy remedy, const char
 namespace {
 
 /// The limit for files read into memory as a whole: lists of some ten million images.
-constexpr std::int64_t most_text = std::int64_t{1} << 32;
+constexpr std::int64_t max_text = std::int64_t{1} << 32;
 
 const char* more_room(int /*error*/) {
   return "set TMPDIR to a folder with more space, or decompress the file once";
@@ -191,9 +191,9 @@ void File::read(std::int64_t begin, std::span<std::byte> to) const {
 }
 
 std::string File::text() const {
-  if (size_ > most_text)
+  if (size_ > max_text)
     throw UserError(cat("cannot read '", name_, "': it has ", size_,
-                        " bytes; files that are read into memory as a whole may have ", most_text,
+                        " bytes; files that are read into memory as a whole may have ", max_text,
                         " at most: check that it is the right file"));
   std::string text(static_cast<std::size_t>(size_), '\0');
   read(0, std::as_writable_bytes(std::span(text)));

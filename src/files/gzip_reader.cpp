@@ -15,7 +15,7 @@ constexpr std::size_t input_bytes = 256 * 1024;
 constexpr std::size_t output_bytes = 256 * 1024;
 constexpr std::array<std::byte, 2> gzip_magic = {std::byte{0x1f}, std::byte{0x8b}};
 constexpr int gzip_only = 16 + MAX_WBITS;
-constexpr std::int64_t most_shrinking = 1032;  // zlib's technical details
+constexpr std::int64_t max_shrinking = 1032;  // zlib's technical details
 constexpr std::int64_t usual_shrinking = 100;
 constexpr std::int64_t log_shrinking = 256;                       // of any text file of samples, at most
 constexpr std::int64_t always_inflated = std::int64_t{64} << 20;  // whatever the compression ratio
@@ -92,14 +92,14 @@ std::size_t GzipReader::read(std::span<std::byte> to) {
 }
 
 bool GzipReader::can_hold(std::int64_t bytes) const {
-  return bytes / most_shrinking <= file_.size();
+  return bytes / max_shrinking <= file_.size();
 }
 
 namespace {
 
 /// The inflated size that a file states at its end; the smallest possible size if that is not credible: with
 /// several members it is that of the last one, modulo 2^32.
-std::int64_t least_inflated_bytes(const File& compressed) {
+std::int64_t min_inflated_bytes(const File& compressed) {
   std::array<std::uint8_t, 4> end{};
   if (compressed.size() < std::ssize(end)) return 0;
   compressed.read(compressed.size() - std::ssize(end), std::as_writable_bytes(std::span(end)));
@@ -124,7 +124,7 @@ void inflate_into(GzipReader& reader, File& copy, std::int64_t most) {
 
 File inflated_copy(const File& compressed, std::int64_t& trailing) {
   File copy = File::temporary(temporary_folder(), cat("the inflated copy of ", compressed.name()));
-  copy.reserve(least_inflated_bytes(compressed));
+  copy.reserve(min_inflated_bytes(compressed));
   GzipReader reader(compressed);
   const std::int64_t most = std::max(always_inflated, compressed.size() * log_shrinking);
   inflate_into(reader, copy, most);

@@ -20,11 +20,11 @@ namespace flotilla {
 namespace {
 
 /// With fewer classes the label is among the five highest logits for most samples.
-constexpr std::int64_t least_classes_for_top5 = 11;
+constexpr std::int64_t min_classes_for_top5 = 11;
 
 /// @param classes 0: not known; of up to five all labels are among them
 bool shows_top5(std::int64_t classes, double share) {
-  return classes == 0 ? share < 1.0 : classes >= least_classes_for_top5;
+  return classes == 0 ? share < 1.0 : classes >= min_classes_for_top5;
 }
 
 void add_figure(std::string& line, const Metric& metric, double value) {
@@ -63,9 +63,9 @@ void add_averages(std::string& line, const ValidationReport& report) {
 
 /// The verbosity at which a kind of message is shown, and its format.
 struct MessageKind {
-  Verbosity from;              ///< Shown by this and all that show more
-  const char* colour;          ///< On a terminal; empty: none
-  std::size_t most_letters{};  ///< Maximum length unless everything is shown; 0: no limit
+  Verbosity from;             ///< Shown by this and all that show more
+  const char* colour;         ///< On a terminal; empty: none
+  std::size_t max_letters{};  ///< Maximum length unless everything is shown; 0: no limit
 };
 
 /// The kinds of messages, in the order of Message.
@@ -83,13 +83,13 @@ const MessageKind& kind_of(Message message) {
 }
 
 /// The text's first letters (of UTF-8), the last one "…" where it has more.
-std::string cut(const std::string& text, std::size_t most_letters) {
+std::string cut(const std::string& text, std::size_t max_letters) {
   std::size_t letters = 0;
   std::size_t last = 0;  // Begin of the last letter that may stay
   for (std::size_t at = 0; at < text.size(); ++at) {
     if ((static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) continue;
-    if (++letters == most_letters) last = at;
-    if (letters > most_letters) return text.substr(0, last) + "…";
+    if (++letters == max_letters) last = at;
+    if (letters > max_letters) return text.substr(0, last) + "…";
   }
   return text;
 }
@@ -269,9 +269,9 @@ Console& Console::of_process() {
 void Console::line(const std::string& text, Message message) {
   const MessageKind& kind = kind_of(message);
   if (verbosity_ < kind.from) return;
-  const bool cuts = kind.most_letters > 0 && verbosity_ < Verbosity::verbose;
+  const bool cuts = kind.max_letters > 0 && verbosity_ < Verbosity::verbose;
   const std::lock_guard lock(mutex_);
-  std::string shown = without_controls(cuts ? cut(text, kind.most_letters) : text);
+  std::string shown = without_controls(cuts ? cut(text, kind.max_letters) : text);
   if (columns_ > 0 && *kind.colour != '\0' && wants_colours()) shown = kind.colour + shown + "\033[0m";
   const std::string out = bar_.empty() ? shown + '\n' : erase_line + shown + '\n' + bar_;
   write_fully(STDOUT_FILENO, out);

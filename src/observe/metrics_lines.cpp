@@ -116,7 +116,7 @@ void visit_keys(Report& report, Visitor& key) {
 }
 
 /// With more outputs a line of metrics.jsonl holds the figures over all outputs only.
-constexpr std::size_t most_reported_outputs = 1000;
+constexpr std::size_t max_reported_outputs = 1000;
 
 /// Visits a figure under `name`, its own key or that of the averaged weights.
 template <MaybeConst<Figures> Values, class Visitor>
@@ -148,7 +148,7 @@ void visit_outputs(Outputs& outputs, Visitor& key) {
     std::vector<double> values;
     for (const Figures& one : outputs)
       if (const auto found = one.find(metric.key);
-          found != one.end() && outputs.size() <= most_reported_outputs)
+          found != one.end() && outputs.size() <= max_reported_outputs)
         values.push_back(found->second);
     const std::size_t written = values.size();
     key(cat("output_", metric.key).c_str(), values, std::string(metric.unit).c_str(), meaning.c_str());
@@ -242,7 +242,7 @@ struct Writer {
 struct NoCount {};
 
 /// 2⁶⁰, so that differences of counts fit into 64 bits.
-constexpr double most_counted = 1152921504606846976.0;
+constexpr double max_counted = 1152921504606846976.0;
 
 /// Takes a report's values from a JSON object; those that are missing, as in a line of an earlier version,
 /// stay.
@@ -252,7 +252,7 @@ struct ReportReader {
 
   void operator()(const char* key, std::int64_t& value, const char*, const char*) {
     if (!line.contains(key)) return;
-    if (!(std::abs(line.at(key).get<double>()) <= most_counted)) throw NoCount();
+    if (!(std::abs(line.at(key).get<double>()) <= max_counted)) throw NoCount();
     line.at(key).get_to(value);
   }
 

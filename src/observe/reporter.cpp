@@ -46,7 +46,7 @@ std::int64_t status_bytes(const std::string& key) {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_live_lines{200};
-constexpr std::size_t most_advice = 5;
+constexpr std::size_t max_advice = 5;
 
 std::unique_ptr<spdlog::logger> open_log(const std::string& path, bool append) {
   std::error_code ignored;
@@ -152,7 +152,7 @@ struct Reporter::Impl {
   void show_advice() {
     if (advice.empty() || console.verbosity() == Verbosity::verbose || !speaks()) return;
     std::ranges::stable_sort(advice, std::greater(), &std::pair<double, std::string>::first);
-    advice.resize(std::min(advice.size(), most_advice));
+    advice.resize(std::min(advice.size(), max_advice));
     console.line("performance notes", Message::advice);
     for (const auto& [cost_s, text] : advice) console.line("  " + text, Message::advice);
   }

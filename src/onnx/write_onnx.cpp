@@ -31,11 +31,11 @@ class FileStream : public google::protobuf::io::CopyingOutputStream {
 };
 
 void check_size(const std::string& path, const OnnxGraph& graph) {
-  constexpr std::int64_t most_bytes = (std::int64_t{1} << 31) - (std::int64_t{1} << 24);  // 16 MiB for names
+  constexpr std::int64_t max_bytes = (std::int64_t{1} << 31) - (std::int64_t{1} << 24);  // 16 MiB for names
   std::int64_t bytes = 0;
   for (const OnnxTensor& tensor : graph.tensors)
     bytes += tensor.shape.size() * static_cast<std::int64_t>(sizeof(float));
-  if (bytes > most_bytes)
+  if (bytes > max_bytes)
     throw UserError(
         cat(path, ": the model has ", bytes >> 20,
             " MiB of values, and a file of ONNX holds less than 2 GiB; export to a file that ends "

@@ -16,7 +16,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_suggestions = 3;
+constexpr std::size_t max_suggestions = 3;
 
 bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
@@ -63,7 +63,7 @@ std::string similar(const std::string& pattern, const std::vector<std::string>& 
       near.emplace_back(distance, candidate);
   std::ranges::sort(near);
   std::string text;
-  for (std::size_t i = 0; i < std::min(near.size(), most_suggestions); ++i)
+  for (std::size_t i = 0; i < std::min(near.size(), max_suggestions); ++i)
     text += cat(i == 0 ? "; did you mean " : " or ", config::quoted(near[i].second));
   return cat(text, text.empty() ? "; the first is " : "? The first is ", config::quoted(names.front()),
              ", the last ", config::quoted(names.back()));

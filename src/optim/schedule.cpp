@@ -12,7 +12,7 @@ namespace flotilla {
 namespace {
 
 /// PyTorch's eps of ReduceLROnPlateau: smaller changes of the learning rate are none.
-constexpr double least_reduction = 1e-8;
+constexpr double min_reduction = 1e-8;
 
 /// Goes from `from` at t = 0 to `to` at t = 1 along half a cosine.
 double cosine_between(double from, double to, double t) {
@@ -61,7 +61,7 @@ double Schedule::reduced(std::int64_t reductions) const {
   double rate = base_;
   for (std::int64_t i = 0; i < reductions; ++i) {
     const double next = std::max(rate * config_.factor, config_.final_learning_rate);
-    if (rate - next <= least_reduction) break;
+    if (rate - next <= min_reduction) break;
     rate = next;
   }
   return rate;

@@ -217,9 +217,9 @@ std::string path_of(const Drawing& drawing, const std::vector<Point>& points) {
 
 /// A line, with markers where they leave room between them.
 void draw_curve(Drawing& drawing, const std::vector<Point>& points, std::size_t run, CurveStyle style) {
-  constexpr std::size_t most_markers = 40;
+  constexpr std::size_t max_markers = 40;
   drawing.add(cat("<path d=\"", path_of(drawing, points), "\" ", line_style(run, style), "/>"));
-  if (style == CurveStyle::thin || points.size() > most_markers) return;
+  if (style == CurveStyle::thin || points.size() > max_markers) return;
   for (const Point& point : points)
     if (std::isfinite(point.value))
       drawing.add(marker_of(run, drawing.x(point.step), drawing.y(point.value)));

@@ -58,7 +58,7 @@ std::string_view figure_of(const nlohmann::json& validation) {
 }
 
 /// More bands would hide the curves: those that cost most are kept.
-constexpr std::size_t most_stragglers = 400;
+constexpr std::size_t max_stragglers = 400;
 
 }  // namespace
 
@@ -169,9 +169,9 @@ void RunBuilder::add_straggler(const StepLine& line, double seconds) {
     late_.push_back({.rank = rank, .step = last_.step, .until = last_.step, .cost_s = 0.0});
   late_.back().until = line.number(step_key("step"));
   late_.back().cost_s += cost;
-  if (late_.size() < 2 * most_stragglers) return;
-  std::ranges::nth_element(late_, late_.begin() + most_stragglers, std::ranges::greater(), &Late::cost_s);
-  late_.resize(most_stragglers);
+  if (late_.size() < 2 * max_stragglers) return;
+  std::ranges::nth_element(late_, late_.begin() + max_stragglers, std::ranges::greater(), &Late::cost_s);
+  late_.resize(max_stragglers);
   std::ranges::sort(late_, {}, &Late::step);
 }
 

@@ -28,7 +28,7 @@ void Reduction::add(Point point) {
     ++in_last_;
     return;
   }
-  if (buckets_.size() == most_buckets_) {
+  if (buckets_.size() == max_buckets_) {
     halve();
     add(point);
     return;

@@ -26,15 +26,15 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-/// A series of any length in bounded memory: up to `most_buckets` points as they are; of more, the lowest and
+/// A series of any length in bounded memory: up to `max_buckets` points as they are; of more, the lowest and
 /// the highest of each bucket of neighbours, so that no peak is lost. Buckets are equally long, in points.
 class Reduction {
  public:
-  /// @param most_buckets even
-  explicit Reduction(std::size_t most_buckets = 2048) : most_buckets_(most_buckets) {}
+  /// @param max_buckets even
+  explicit Reduction(std::size_t max_buckets = 2048) : max_buckets_(max_buckets) {}
   /// Points must be added in the order of their steps.
   void add(Point point);
-  /// The points in the order of their steps, including the first and the last: at most 2 · most_buckets + 2.
+  /// The points in the order of their steps, including the first and the last: at most 2 · max_buckets + 2.
   std::vector<Point> points() const;
   /// The mean of each bucket, at its last step, if the points were reduced; otherwise empty.
   std::vector<Point> means() const;
@@ -50,7 +50,7 @@ class Reduction {
   };
   void halve();
 
-  std::size_t most_buckets_;
+  std::size_t max_buckets_;
   std::vector<Bucket> buckets_;
   std::int64_t width_ = 1;    ///< Points in a full bucket
   std::int64_t in_last_ = 0;  ///< Points in the last one
@@ -58,7 +58,7 @@ class Reduction {
   Point last_;
 };
 
-/// Means of N values over equally long buckets of neighbours, at most `most_buckets` (even) of them.
+/// Means of N values over equally long buckets of neighbours, at most `max_buckets` (even) of them.
 template <std::size_t N>
 class MeanReduction {
  public:
@@ -66,10 +66,10 @@ class MeanReduction {
     double step = 0.0;  ///< The last of the bucket
     std::array<double, N> values{};
   };
-  explicit MeanReduction(std::size_t most_buckets = 2048) : most_buckets_(most_buckets) {}
+  explicit MeanReduction(std::size_t max_buckets = 2048) : max_buckets_(max_buckets) {}
   /// Values must be added in the order of their steps.
   void add(double step, const std::array<double, N>& values) {
-    if (buckets_.size() == most_buckets_ && buckets_.back().count == width_) halve();
+    if (buckets_.size() == max_buckets_ && buckets_.back().count == width_) halve();
     if (buckets_.empty() || buckets_.back().count == width_) buckets_.push_back({});
     buckets_.back().add({step, values, 1});
   }
@@ -98,7 +98,7 @@ class MeanReduction {
     width_ *= 2;
   }
 
-  std::size_t most_buckets_;
+  std::size_t max_buckets_;
   std::vector<Bucket> buckets_;
   std::int64_t width_ = 1;
 };

@@ -81,7 +81,7 @@ struct Pace {
   bool independent = false;  ///< Workers step independently until a step with StepInfo::synchronise
   /// Whether StepInfo::synchronise in the next step would not change training; equal on every worker.
   bool may_synchronise = true;
-  std::int64_t most_steps_apart = 0;  ///< Steps that a worker may be ahead of another; 0: none, or unbounded
+  std::int64_t max_steps_apart = 0;  ///< Steps that a worker may be ahead of another; 0: none, or unbounded
 };
 
 /// For the reports at the start of a run.

@@ -32,7 +32,7 @@ std::int64_t bytes_of_checkpoint(RunParts& run) {
 }
 
 /// The largest number of checkpoints that exist at the same time, while one is written.
-std::int64_t most_at_once(const CheckpointConfig& checkpoint) {
+std::int64_t max_at_once(const CheckpointConfig& checkpoint) {
   const bool best = checkpoint.best != BestMetric::none;
   const bool several = checkpoint.every > 0 || checkpoint.every_s > 0.0 || best;
   return several ? checkpoint.keep + 1 + (best ? checkpoint.keep_best : 0) : 1;
@@ -60,7 +60,7 @@ std::string checkpoint_room(RunParts& run, std::vector<std::string>& warnings) {
     const std::int64_t each = bytes_of_checkpoint(run);
     if (!run.machine.workers.is_root()) return;
     const std::string& output = run.config.run.output;
-    const std::int64_t at_once = most_at_once(run.config.checkpoint);
+    const std::int64_t at_once = max_at_once(run.config.checkpoint);
     const std::int64_t free = free_bytes(nearest_folder(output)).value_or(-1);
     line = cat("checkpoints  ", bytes_text(each), " each, up to ", at_once, " at a time",
                run.sync.embeddings ? ", rows of embeddings not counted" : "", "; ",

@@ -21,7 +21,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_groups = 1024;
+constexpr std::int64_t max_groups = 1024;
 constexpr std::int64_t blocks = 256;  // parts of the samples that one rank adds up: for any number of ranks
 
 /// Sums of numbers, and of their squares, less that of the first sample, by blocks of samples and groups.
@@ -78,7 +78,7 @@ class ScalingSums {
 /// Groups with a mean of their own.
 std::int64_t groups_of(const Dataset& training) {
   const std::int64_t groups = training.sample_shape()[0];
-  return groups > most_groups ? 1 : groups;
+  return groups > max_groups ? 1 : groups;
 }
 
 }  // namespace

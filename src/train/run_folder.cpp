@@ -64,14 +64,14 @@ void RunFolder::open(const mpi::Place& place, const LoadedCheckpoint* resumed, c
 }
 
 LogLines log_lines(RankLogs rank_logs, int workers) {
-  constexpr int most_logs = 64;
+  constexpr int max_logs = 64;
   switch (rank_logs) {
     case RankLogs::all: return LogLines::all;
     case RankLogs::own: return LogLines::own;
     case RankLogs::none: return LogLines::none;
     case RankLogs::automatic: break;
   }
-  return workers <= most_logs ? LogLines::all : LogLines::own;
+  return workers <= max_logs ? LogLines::all : LogLines::own;
 }
 
 void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving) {

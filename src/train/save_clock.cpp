@@ -11,7 +11,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr double most_steps_between = 1e9;
+constexpr double max_steps_between = 1e9;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ bool SaveClock::ask(const mpi::Communicator& workers, std::int64_t steps, std::i
   double left_s = every_s_ - seconds(now_ns - saved_ns_);
   const bool due = left_s < step_s / 2.0;
   if (due) left_s = every_s_;
-  const auto wait = static_cast<std::int64_t>(std::clamp(left_s / step_s / 2.0, 1.0, most_steps_between));
+  const auto wait = static_cast<std::int64_t>(std::clamp(left_s / step_s / 2.0, 1.0, max_steps_between));
   std::array<std::int64_t, 2> decided{due ? 1 : 0, steps + wait};
   workers.broadcast(std::span<std::int64_t>(decided));
   next_ = decided[1];

@@ -26,7 +26,7 @@ namespace flotilla {
 namespace {
 
 constexpr double between_lines_s = 10.0;
-constexpr std::int64_t least_threads = 4;  // small files wait for a network file system most of the time
+constexpr std::int64_t min_threads = 4;  // small files wait for a network file system most of the time
 
 /// The lowest of this host's ranks copies.
 bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
@@ -72,7 +72,7 @@ Staging copy_here(const StagePlan& plan, const Config& config, const std::string
   };
   return stage_files(
       plan, config.data.stage_to,
-      {.threads = static_cast<int>(std::max(least_threads, config.data.threads)), .progress = report});
+      {.threads = static_cast<int>(std::max(min_threads, config.data.threads)), .progress = report});
 }
 
 /// Collective. Ranks that see another folder of this name than the rank that copied for their host, or none.

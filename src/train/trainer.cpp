@@ -143,7 +143,7 @@ WorkToCome Trainer::work_to_come() const {
   const Pace pace = run_.sync.strategy->pace();
   WorkToCome work{.step_s = stop_.longest_step_s(),
                   .mean_step_s = state_.times.mean_step_s(),
-                  .catch_up_steps = std::min(pace.most_steps_apart, state_.times.steps),
+                  .catch_up_steps = std::min(pace.max_steps_apart, state_.times.steps),
                   .save_s = checkpoints_.expected_s()};
   if (pace.independent) work.steps = 4;  // those that are ahead agree to stop a little later
   work.saves += checkpoints_.expected_after_next_step(next);

@@ -31,7 +31,7 @@ TEST(ClassTable, CountsWhatSamplesOfEachClassAreTakenFor) {
 }
 
 TEST(ClassTable, CountsNoMatrixOfManyClasses) {
-  EXPECT_FALSE(ClassTable(ClassTable::most_for_matrix + 1, {}, true).has_matrix());
+  EXPECT_FALSE(ClassTable(ClassTable::max_for_matrix + 1, {}, true).has_matrix());
   EXPECT_FALSE(ClassTable(3, {}, false).has_matrix());
 }
 

@@ -90,9 +90,9 @@ std::string draw(const Rule& rule, Random& random, const std::string& standard) 
 
 template <class T>
 std::vector<T> draw(const Rule& rule, Random& random, const std::vector<T>& standard) {
-  if (standard.size() >= rule.least_elements && below(random, 4) == 0) return standard;
-  const std::size_t some = std::min(rule.most_elements, rule.least_elements + below(random, 4));
-  const std::size_t many = std::min<std::size_t>(rule.most_elements, 400);
+  if (standard.size() >= rule.min_elements && below(random, 4) == 0) return standard;
+  const std::size_t some = std::min(rule.max_elements, rule.min_elements + below(random, 4));
+  const std::size_t many = std::min<std::size_t>(rule.max_elements, 400);
   std::vector<T> values;
   for (std::size_t count = below(random, 10) == 0 ? many : some; count > 0; --count)
     values.push_back(draw(rule, random, T{}));

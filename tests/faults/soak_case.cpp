@@ -146,14 +146,14 @@ std::string SoakCase::name() const {
   return way.name + ", " + std::to_string(ranks) + " ranks, " + std::to_string(hosts) + " hosts";
 }
 
-SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int most_hosts) {
+SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int max_hosts) {
   Draw draw(seed);
   SoakCase one;
   one.seed = seed;
   one.way = draw.of(ways);
   one.ranks = draw.of(one.way.ranks);
   const int hosts = draw.one_in(6) ? 2 + draw.below(2) : 1;  // drawn in any case: the rest follows from it
-  one.hosts = one.way.one_host ? 1 : std::min({hosts, most_hosts, one.ranks});
+  one.hosts = one.way.one_host ? 1 : std::min({hosts, max_hosts, one.ranks});
   const bool serves = one.way.servers > 0;
   one.save = draw.of(std::vector<std::string>{"every 20 steps", "every 20 steps", "best", "one kept",
                                               serves ? "every 20 steps" : "each rank"});

@@ -30,7 +30,7 @@ struct SoakCase {
   int rank_that_saves() const { return way.servers > 0 ? 1 : 0; }
 };
 
-/// @param most_hosts 1 where this machine can have no others
-SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int most_hosts);
+/// @param max_hosts 1 where this machine can have no others
+SoakCase draw_case(std::uint64_t seed, const std::vector<Way>& ways, int max_hosts);
 
 }  // namespace flotilla::test

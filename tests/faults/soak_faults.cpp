@@ -69,16 +69,16 @@ class Job {
     if (const std::string reason = own_mounts(); !reason.empty())
       throw std::runtime_error("no mounts of its own: " + reason);
     mount_disk("/dev/shm", std::int64_t{1} << 30);
-    most_hosts_ = most_hosts();
+    max_hosts_ = max_hosts();
     ways_ = all_ways(shared_ + "/clicks.tsv");
   }
 
   void work() {
-    if (options_.replay != 0) return make(draw_case(options_.replay, ways_, most_hosts_));
+    if (options_.replay != 0) return make(draw_case(options_.replay, ways_, max_hosts_));
     const auto end = Clock::now() + std::chrono::duration<double>(60 * options_.minutes);
     const int faults = (options_.faults + options_.jobs - 1) / options_.jobs;
     for (int number = number_; happened_ < faults && Clock::now() < end; number += options_.jobs) {
-      const SoakCase one = draw_case(seed_of_case(options_.seed, number), ways_, most_hosts_);
+      const SoakCase one = draw_case(seed_of_case(options_.seed, number), ways_, max_hosts_);
       if (!contains(one.faults.front().kind(), options_.kind)) continue;
       try {
         make(one);
@@ -134,7 +134,7 @@ class Job {
   int number_;
   std::string shared_;
   std::string list_;
-  int most_hosts_ = 1;
+  int max_hosts_ = 1;
   std::vector<Way> ways_;
   int happened_ = 0;
   bool broken_ = false;  ///< A case could not be made, or not be checked

@@ -78,7 +78,7 @@ std::string VirtualHosts::shared_memory(int host) const {
   return "/proc/" + process_of("h" + std::to_string(host)) + "/root/dev/shm";
 }
 
-int most_hosts() {
+int max_hosts() {
   return geteuid() == 0 && run({"sh", "-c", "command -v nsenter && unshare --net ip link"}).exit_code == 0
              ? 3
              : 1;

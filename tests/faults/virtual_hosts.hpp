@@ -29,6 +29,6 @@ class VirtualHosts {
 };
 
 /// The number of hosts that are possible here: 1 without root, iproute2 or namespaces.
-int most_hosts();
+int max_hosts();
 
 }  // namespace flotilla::test

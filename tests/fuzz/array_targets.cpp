@@ -19,15 +19,15 @@ namespace flotilla::fuzz {
 
 namespace {
 
-constexpr std::int64_t most_bytes = 1 << 20;
-constexpr std::int64_t most_rows = 1 << 16;  ///< 9 kB may claim half a million, of which each is read alone
+constexpr std::int64_t max_bytes = 1 << 20;
+constexpr std::int64_t max_rows = 1 << 16;  ///< 9 kB may claim half a million, of which each is read alone
 
 /// Runs `use` with each pair of arrays of a file that are small enough. @param input a file of arrays,
 /// recognised by its first bytes
 template <class Use>
 void for_each_pair(Input input, const Use& use) {
   const InputFile file(input);
-  const auto cache = std::make_shared<ChunkCache>(most_bytes);
+  const auto cache = std::make_shared<ChunkCache>(max_bytes);
   const auto refusable = [](const auto& part) {
     try {
       part();
@@ -41,7 +41,7 @@ void for_each_pair(Input input, const Use& use) {
     const auto open = [&](const std::string& name) {
       auto array = known.file->open(name);
       const ArrayForm& form = array->form();
-      if (form.rows() > most_rows || form.rows() * form.row_bytes() > most_bytes)
+      if (form.rows() > max_rows || form.rows() * form.row_bytes() > max_bytes)
         throw UserError("it is large");
       return array;
     };

@@ -133,16 +133,16 @@ void exif(Input input) {
 /// Reads rows of all arrays, one by one: not too many, for a chunk may be one byte, and HDF5 takes 30 us
 /// under sanitizers to look for it.
 void read_arrays(const ArrayFile& file) {
-  constexpr std::int64_t most_rows = 1000;
-  constexpr std::int64_t most_bytes = 1 << 17;
+  constexpr std::int64_t max_rows = 1000;
+  constexpr std::int64_t max_bytes = 1 << 17;
   for (const std::string& name : file.names()) {
     try {
       const auto array = file.open(name);
       const std::int64_t bytes = array->form().row_bytes();
-      if (bytes > most_bytes) continue;
+      if (bytes > max_bytes) continue;
       std::vector<std::byte> row(static_cast<std::size_t>(bytes));
       const std::int64_t rows =
-          std::min({array->form().rows(), most_rows, most_bytes / std::max<std::int64_t>(bytes, 1)});
+          std::min({array->form().rows(), max_rows, max_bytes / std::max<std::int64_t>(bytes, 1)});
       for (std::int64_t i = 0; i < rows; ++i) array->read(i, 1, row);
       note_read();
     } catch (const UserError&) {  // NOLINT(bugprone-empty-catch): refused

@@ -25,7 +25,7 @@ namespace {
 
 using test::FakeLaunch;
 
-constexpr std::size_t most_floats = 5000;
+constexpr std::size_t max_floats = 5000;
 constexpr int members = 2;  // of a group
 
 struct Way {
@@ -71,7 +71,7 @@ class Nccl : public testing::Test {
     const Communicator group = world.split(world.rank() / members);
     if (way.algorithm == "nccl-hierarchical")
       return make_nccl_hierarchical_all_reduce(world, group, gpu.stream());
-    const std::size_t staged = EvenSlices(most_floats, group.size()).most();
+    const std::size_t staged = EvenSlices(max_floats, group.size()).most();
     return make_nccl_over_mpi_all_reduce(world, group, gpu.stream(), HostMemory().allocate(staged), way.wire);
   }
 
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, NcclWays,
 TEST_P(NcclWays, SumsWhatTheDeviceComputesBeforeAndItUsesTheSumsAfter) {
   const auto collectives = make(GetParam());
   for (const std::size_t count :
-       {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{67}, std::size_t{1000}, most_floats}) {
+       {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{67}, std::size_t{1000}, max_floats}) {
     std::vector<float> memory(count);
     const DeviceSpan<float> data(memory.data(), count);
 

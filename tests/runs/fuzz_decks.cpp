@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int cases_of_a_job = 150;
 constexpr double patience_s = 300;
-constexpr std::size_t most_kept = 400;
+constexpr std::size_t max_kept = 400;
 const std::string folder_word = "FUZZED_FOLDER";  ///< Stands for the fuzzer's folder in findings
 
 struct Options {
@@ -75,9 +75,9 @@ class GoodDecks {
   bool empty() const { return texts_.empty(); }
   DrawnDeck draw(Random& random) const { return deck_of(texts_.at(below(random, texts_.size()))); }
 
-  /// Adds a deck, in the place of another one when there are `most_kept` of them.
+  /// Adds a deck, in the place of another one when there are `max_kept` of them.
   void keep(const std::string& text, Random& random) {
-    const std::size_t at = texts_.size() < most_kept ? texts_.size() : below(random, most_kept);
+    const std::size_t at = texts_.size() < max_kept ? texts_.size() : below(random, max_kept);
     if (at == texts_.size()) texts_.emplace_back();
     texts_.at(at) = text;
     write_file(folder_ + cat("/", at, ".toml"), text);

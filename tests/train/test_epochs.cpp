@@ -217,7 +217,7 @@ TEST(LongScales, StayFiniteOverStepsThatAllGrowThem) {
   for (std::int64_t step = 0; step < steps; ++step) adjust_scale(rule, state, true);
   EXPECT_EQ(state.scale, 0x1p127F);
   for (std::int64_t step = 0; step < steps; ++step) adjust_scale(rule, state, false);
-  EXPECT_EQ(state.scale, least_loss_scale);
+  EXPECT_EQ(state.scale, min_loss_scale);
   EXPECT_EQ(state.skipped, steps);
 }
 

@@ -13,7 +13,7 @@ using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using GraphLaunch = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 constexpr std::size_t floats_per_number = sizeof(std::uint64_t) / sizeof(float);
-constexpr std::size_t most_numbers = 512;  // A step takes a handful.
+constexpr std::size_t max_numbers = 512;  // A step takes a handful.
 
 class CudaGraph : public WorkGraph {
  public:
@@ -47,7 +47,7 @@ class CudaGraphs : public WorkRecorder {
 };
 
 CudaGraphs::CudaGraphs(const CudaMemory& memory, CudaUploads& uploads)
-    : memory_(memory), uploads_(uploads), numbers_(memory.allocate(most_numbers * floats_per_number)) {}
+    : memory_(memory), uploads_(uploads), numbers_(memory.allocate(max_numbers * floats_per_number)) {}
 
 void CudaGraphs::begin() {
   // Other threads (the loader's, a communication lane) go on calling what may not be captured.
@@ -75,7 +75,7 @@ const std::uint64_t* CudaGraphs::numbers() const {
 }
 
 std::size_t CudaGraphs::room() const {
-  return most_numbers;
+  return max_numbers;
 }
 
 void CudaGraphs::upload(std::span<const std::uint64_t> numbers) {

@@ -14,7 +14,7 @@ constexpr std::size_t usual_bytes = 1U << 17U;
 constexpr std::size_t fewest_works = 4;  // Below that a graph saves nothing.
 /// A step has a few lists for each bucket of gradients, and two for each synchronised batch norm, in two
 /// kinds: batches lie in two places in turn.
-constexpr std::size_t most_lists = 1024;
+constexpr std::size_t max_lists = 1024;
 
 }  // namespace
 
@@ -96,7 +96,7 @@ WorkList::List* WorkList::known(const List& list) {
 
 /// A copy of it, in as much memory as it takes.
 void WorkList::remember(const List& list) {
-  if (known_.size() == most_lists)
+  if (known_.size() == max_lists)
     known_.erase(std::ranges::min_element(known_, {}, [](const auto& one) { return one->used; }));
   List& kept = *known_.emplace_back(std::make_unique<List>(0));
   for (const Work* work : list.works) kept.works.push_back(work->copy_to(kept.memory));

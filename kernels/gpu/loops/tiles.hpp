@@ -32,9 +32,9 @@ struct LanePlace {
   std::int64_t last = 0;
 };
 
-/// @param most_teams Fewer mean longer walks: right for sums, whose results are added up afterwards.
+/// @param max_teams Fewer mean longer walks: right for sums, whose results are added up afterwards.
 /// @param lane_rows Minimum number of rows of a lane: with fewer, its set-up would cost more than the rows.
-inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_teams,
+inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t max_teams,
                       std::int64_t lane_rows = 8) {
   require(rows > 0 && packs > 0 && packs <= 0x7FFFFFFF, "a matrix of ", rows, " rows and ", packs,
           " packs has no tiles");
@@ -44,7 +44,7 @@ inline Tiles tiles_of(std::int64_t rows, std::int64_t packs, std::int64_t most_t
   tiles.columns = static_cast<std::int32_t>(std::min<std::int64_t>(packs, 32));
   tiles.depth = team_lanes / tiles.columns;
   tiles.column_blocks = (tiles.packs + tiles.columns - 1) / tiles.columns;
-  const std::int64_t wanted = std::max<std::int64_t>(most_teams / tiles.column_blocks, 1);
+  const std::int64_t wanted = std::max<std::int64_t>(max_teams / tiles.column_blocks, 1);
   tiles.block_rows = std::max((rows + wanted - 1) / wanted, lane_rows * tiles.depth);
   tiles.row_blocks = static_cast<std::int32_t>((rows + tiles.block_rows - 1) / tiles.block_rows);
   return tiles;

@@ -16,7 +16,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t most_bytes_of_array = std::int64_t{1} << 60;
+constexpr std::int64_t max_bytes_of_array = std::int64_t{1} << 60;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void check_form(const ArrayForm& form) {
     if (extent <= 0)
       throw UserError(
           cat(form.name, ": is empty: its shape is ", form.shape_text(), "; name one that holds numbers"));
-    if (bytes > most_bytes_of_array / extent)
+    if (bytes > max_bytes_of_array / extent)
       throw UserError(cat(form.name, ": its shape ", form.shape_text(),
                           " is too large to be true; copy or write the file again"));
     bytes *= extent;

@@ -206,8 +206,8 @@ void check_targets(const Array& targets, std::int64_t first, std::int64_t count,
 
 namespace {
 
-constexpr std::int64_t most_channels_of_bytes = 4;
-constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 30;
+constexpr std::int64_t max_channels_of_bytes = 4;
+constexpr std::int64_t max_checked_bytes = std::int64_t{1} << 30;
 
 /// Numbers of (outer, inner) as (inner, outer).
 template <std::size_t size>
@@ -239,7 +239,7 @@ class ArrayDataset final : public Dataset {
         binary_(options.binary) {
     for (const ArrayPair& part : parts_) begins_.push_back(begins_.back() + part.inputs->form().rows());
     if (width_ > 0) targets_.emplace(parts_.front().targets->form().type, width_, options.target_values);
-    const bool images = form_.type.is_byte() && shape_.rank() == 3 && shape_[0] <= most_channels_of_bytes;
+    const bool images = form_.type.is_byte() && shape_.rank() == 3 && shape_[0] <= max_channels_of_bytes;
     set_facts({.size = begins_.back(),
                .shape = shape_,
                .description = cat(begins_.back(), " samples ", shape_.text(), " of ", form_.type.text(),
@@ -315,7 +315,7 @@ class ArrayDataset final : public Dataset {
   void check_targets(std::int64_t first, std::int64_t count, MistakeList& mistakes) const override {
     if (width_ == 0) return;
     const std::int64_t row_bytes = parts_.front().targets->form().row_bytes();
-    count = std::min(count, std::max<std::int64_t>(1, most_checked_bytes / row_bytes));
+    count = std::min(count, std::max<std::int64_t>(1, max_checked_bytes / row_bytes));
     for_each_part(first, count, [&](const ArrayPair& part, std::int64_t row, std::int64_t rows) {
       mistakes.attempt([&] { flotilla::check_targets(*part.targets, row, rows, binary_, mistakes); });
     });

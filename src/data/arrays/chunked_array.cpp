@@ -28,7 +28,7 @@ std::uint64_t ChunkCache::new_array() {
 }
 
 void ChunkCache::make_room() {
-  for (auto at = entries_.end(); held_bytes_ > most_bytes_ && at != entries_.begin();) {
+  for (auto at = entries_.end(); held_bytes_ > max_bytes_ && at != entries_.begin();) {
     --at;
     // A chunk that a thread decodes or copies from needs its memory anyhow.
     if (at->bytes == nullptr || at->bytes.use_count() > 1) continue;
@@ -307,10 +307,10 @@ class ChunkedArray final : public Array {
         throw UserError(cat(form().name, ": is truncated: a chunk of ", chunk.bytes, " bytes begins at byte ",
                             chunk.begin, ", but the file has ", file_->size(),
                             " bytes; copy or write it again"));
-    if (!reads_rows() && static_cast<std::int64_t>(chunk_bytes_) > cache_->most_bytes())
+    if (!reads_rows() && static_cast<std::int64_t>(chunk_bytes_) > cache_->max_bytes())
       throw UserError(cat(form().name, ": its chunks ", extents_text(table_.extents), " take ",
                           bytes_text(static_cast<std::int64_t>(chunk_bytes_)),
-                          ", more than data.cache_mb = ", cache_->most_bytes() >> 20,
+                          ", more than data.cache_mb = ", cache_->max_bytes() >> 20,
                           "; raise it, or rewrite the file without chunks (h5repack -l CONTI OLD NEW)"));
   }
 

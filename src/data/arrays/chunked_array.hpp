@@ -25,8 +25,8 @@ class ChunkCache {
   using Bytes = std::shared_ptr<const std::byte[]>;
   using Decode = std::function<void(std::span<std::byte>)>;
 
-  explicit ChunkCache(std::int64_t most_bytes) : most_bytes_(most_bytes) {}
-  std::int64_t most_bytes() const { return most_bytes_; }
+  explicit ChunkCache(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
+  std::int64_t max_bytes() const { return max_bytes_; }
   /// A number for the chunks of one more array.
   std::uint64_t new_array();
 
@@ -45,7 +45,7 @@ class ChunkCache {
 
   void make_room();
 
-  std::int64_t most_bytes_;
+  std::int64_t max_bytes_;
   std::mutex mutex_;  ///< For all that follows
   std::condition_variable decoded_;
   Entries entries_;  ///< The one that was used last comes first

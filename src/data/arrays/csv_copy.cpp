@@ -26,9 +26,9 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t most_categories = 4096;  // of a column: each is an input
-constexpr std::size_t most_labels = 65536;
-constexpr std::size_t most_columns_told = 20;
+constexpr std::size_t max_categories = 4096;  // of a column: each is an input
+constexpr std::size_t max_labels = 65536;
+constexpr std::size_t max_columns_told = 20;
 constexpr const char* named_in_training = "a column of the training data";
 constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
@@ -39,10 +39,10 @@ char delimiter_of(const DataConfig& data) {
 /// "a", "b" and 3 more.
 std::string columns_told(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t k = 0; k < std::min(names.size(), most_columns_told); ++k)
+  for (std::size_t k = 0; k < std::min(names.size(), max_columns_told); ++k)
     text += (k == 0 ? "" : ", ") + shown(names[k]);
-  return names.size() > most_columns_told ? cat(text, " and ", names.size() - most_columns_told, " more")
-                                          : text;
+  return names.size() > max_columns_told ? cat(text, " and ", names.size() - max_columns_told, " more")
+                                         : text;
 }
 
 /// The columns of a file, those of the inputs first.
@@ -329,7 +329,7 @@ class CsvWriter {
     for (const Word& word : rows.table.words[k].words)
       numbers.push_back(
           static_cast<double>(table_.words[k].number_of(word.text, [&] { return word.place; })));
-    const std::size_t most = column.target ? most_labels : most_categories;
+    const std::size_t most = column.target ? max_labels : max_categories;
     if (table_.words[k].words.size() > most)
       throw UserError(cat(table_.words[k].words[most].place, ": the column ", shown(column.name),
                           " has more than ", most, " different texts up to here: ",

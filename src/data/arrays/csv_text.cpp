@@ -18,7 +18,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::size_t csv_piece_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_csv_pieces = 16;  // read at once
+constexpr std::size_t max_csv_pieces = 16;  // read at once
 constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
 
 std::string_view without_blanks(std::string_view text) {
@@ -112,7 +112,7 @@ void read_csv_pieces(const File& file, const std::function<bool(const std::vecto
   std::size_t kept = 0;  // bytes of a record that is not complete
   std::int64_t line = 1;
   for (bool ended = false, first = true; !ended; first = false) {
-    buffer.resize(kept + most_csv_pieces * csv_piece_bytes);
+    buffer.resize(kept + max_csv_pieces * csv_piece_bytes);
     const std::size_t got = read(std::as_writable_bytes(std::span(buffer).subspan(kept)));
     ended = kept + got < buffer.size();
     std::string_view rest(buffer.data(), kept + got);

@@ -89,7 +89,7 @@ FilterPipeline pipeline_of(hid_t creation, const ArrayForm& form) {
 
 /// The time that HDF5 1.10 takes to list the positions of chunks grows with the square of their number: 1 s
 /// for this many.
-constexpr hsize_t most_listed = 8192;
+constexpr hsize_t max_listed = 8192;
 
 /// Chunks that HDF5 finds when they are read, one thread at a time; they are decoded outside.
 class Hdf5Chunks final : public ChunkReader {
@@ -160,7 +160,7 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   hsize_t count = 1;  // of chunks; more than are listed are not counted
   for (std::size_t axis = 0; axis < table.extents.size(); ++axis) {
     const auto along = static_cast<hsize_t>(table.along(axis, form));
-    count = count > 0 && along > most_listed / count ? most_listed + 1 : count * along;
+    count = count > 0 && along > max_listed / count ? max_listed + 1 : count * along;
   }
   const hdf5::Type type(H5Dget_type(dataset), "H5Dget_type");
   table.fill.resize(static_cast<std::size_t>(form.type.bytes()));
@@ -172,7 +172,7 @@ ChunkTable table_of(hid_t dataset, hid_t creation, const ArrayForm& form) {
   hsize_t written = 0;
   const hdf5::Space space(H5Dget_space(dataset), "H5Dget_space");
   check(H5Dget_num_chunks(dataset, space.id(), &written), "H5Dget_num_chunks");
-  if (std::max(written, count) > most_listed) return table;
+  if (std::max(written, count) > max_listed) return table;
   table.chunks.resize(count);
   for (hsize_t k = 0; k < written; ++k) {
     std::array<hsize_t, H5S_MAX_RANK> offset{};
@@ -362,10 +362,10 @@ class Hdf5Arrays final : public ArrayFile {
     if (layout == H5D_CHUNKED) {
       // The highest compression ratio of deflate. A file holds nothing of chunks that were never written:
       // some room is left for these.
-      constexpr std::int64_t most_compressed = 1032;
-      constexpr std::int64_t most_unwritten = std::int64_t{1} << 26;
+      constexpr std::int64_t max_compressed = 1032;
+      constexpr std::int64_t max_unwritten = std::int64_t{1} << 26;
       const std::int64_t bytes = form.rows() * form.row_bytes();
-      if (bytes > most_unwritten && bytes / most_compressed > file_->size())
+      if (bytes > max_unwritten && bytes / max_compressed > file_->size())
         throw UserError(cat(name, ": its shape ", form.shape_text(), " is more than a file of ",
                             file_->size(), " bytes holds; write all of it, or copy the file again"));
       ChunkTable table = table_of(dataset, creation.id(), form);

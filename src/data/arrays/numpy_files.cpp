@@ -23,7 +23,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
-constexpr std::size_t most_header_bytes = 1 << 16;
+constexpr std::size_t max_header_bytes = 1 << 16;
 constexpr const char* again = "; copy the file again, or write it with numpy.save";
 
 [[noreturn]] void fail_at(const std::string& name, const std::string& what) {
@@ -52,7 +52,7 @@ Header read_header(const std::string& name, const UnchangedFile& file, std::int6
   std::size_t length = 0;
   for (std::size_t k = length_bytes; k-- > 0;) length = length << 8 | start[8 + k];
   const auto first = static_cast<std::int64_t>(8 + length_bytes);
-  if (length > most_header_bytes || first + static_cast<std::int64_t>(length) > bytes)
+  if (length > max_header_bytes || first + static_cast<std::int64_t>(length) > bytes)
     fail_at(name, cat("is truncated or damaged: its header promises ", length, " bytes of text", again));
   Header header{.text = std::string(length, '\0'), .end = first + static_cast<std::int64_t>(length)};
   file.read(begin + first, std::as_writable_bytes(std::span(header.text)));
@@ -249,7 +249,7 @@ class NpzFile final : public ArrayFile {
 
  private:
   std::unique_ptr<Array> streamed(const std::string& name, const ZipMember& member) const {
-    std::vector<std::byte> begin(static_cast<std::size_t>(std::min(member.bytes, most_npy_header)));
+    std::vector<std::byte> begin(static_cast<std::size_t>(std::min(member.bytes, max_npy_header)));
     const std::size_t got = MemberReader(file_->file(), member).read(begin);
     File header = File::in_memory(cat("the header of ", name));
     header.append(std::span(begin).first(got));

@@ -20,7 +20,7 @@ struct NpyForm {
 };
 
 /// The longest header that is read, including the bytes in front of it.
-inline constexpr std::int64_t most_npy_header = (1 << 16) + 12;
+inline constexpr std::int64_t max_npy_header = (1 << 16) + 12;
 
 /// Reads the header of an array as open_npy() does. @param file needs to hold the header only
 NpyForm npy_form(const std::string& name, const UnchangedFile& file, std::int64_t begin, std::int64_t bytes);

@@ -58,13 +58,13 @@ std::vector<std::string> array_sources(const DataRequest& request, LeftOut* left
 
 /// "images, labels": the names that a user can choose from.
 std::string names_text(const ArrayFile& file) {
-  constexpr std::size_t most_told = 20;
+  constexpr std::size_t max_told = 20;
   const std::vector<std::string> names = file.names();
   if (names.empty()) return "it holds no arrays";
   std::string text = "it holds ";
-  for (std::size_t k = 0; k < std::min(most_told, names.size()); ++k)
+  for (std::size_t k = 0; k < std::min(max_told, names.size()); ++k)
     text += cat(k == 0 ? "" : ", ", names[k]);
-  return names.size() > most_told ? cat(text, " and ", names.size() - most_told, " more") : text;
+  return names.size() > max_told ? cat(text, " and ", names.size() - max_told, " more") : text;
 }
 
 /// Opens an array, or notes that there is none of that name.
@@ -170,12 +170,12 @@ std::string name_of_copy(const Array& array) {
 
 /// All rows of an array, one after another, in a nameless file in temporary_folder().
 File inflated_rows(const Array& array) {
-  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;  // at once, or a row
+  constexpr std::int64_t max_bytes = std::int64_t{64} << 20;  // at once, or a row
   const std::int64_t rows = array.form().rows();
   const std::int64_t row_bytes = array.form().row_bytes();
   File copy = File::temporary(temporary_folder(), name_of_copy(array));
   copy.reserve(rows * row_bytes);
-  const std::int64_t most = std::clamp<std::int64_t>(most_bytes / row_bytes, 1, array.rows_at_once());
+  const std::int64_t most = std::clamp<std::int64_t>(max_bytes / row_bytes, 1, array.rows_at_once());
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(most, rows) * row_bytes));
   for (std::int64_t first = 0; first < rows; first += most) {
     const std::int64_t count = std::min(most, rows - first);

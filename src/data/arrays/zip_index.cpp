@@ -22,8 +22,8 @@ constexpr std::int64_t locator_bytes = 20;
 constexpr std::int64_t end64_bytes = 56;
 constexpr std::int64_t entry_bytes = 46;
 constexpr std::int64_t local_bytes = 30;
-constexpr std::int64_t most_comment = 65535;
-constexpr std::int64_t most_directory = std::int64_t{1} << 28;
+constexpr std::int64_t max_comment = 65535;
+constexpr std::int64_t max_directory = std::int64_t{1} << 28;
 constexpr std::uint64_t in_extra = 0xFFFFFFFF;  // the number is in the extra field of ZIP64
 constexpr std::size_t zip_buffer_bytes = 1 << 18;
 
@@ -78,7 +78,7 @@ Directory behind_front(Directory directory, std::int64_t end, const Record& reco
 }
 
 Directory find_directory(const File& archive) {
-  const std::int64_t tail_bytes = std::min(archive.size(), end_bytes + most_comment);
+  const std::int64_t tail_bytes = std::min(archive.size(), end_bytes + max_comment);
   const Record tail(archive, archive.size() - tail_bytes, tail_bytes);
   if (tail_bytes < end_bytes) tail.fail();
   std::size_t at = static_cast<std::size_t>(tail_bytes - end_bytes);
@@ -124,7 +124,7 @@ void take_extra(const Record& record, std::size_t at, std::size_t end, EntryNumb
 
 std::vector<ZipMember> zip_members(const File& archive) {
   const Directory directory = find_directory(archive);
-  if (directory.bytes > most_directory) Record(archive, 0, 0).fail();
+  if (directory.bytes > max_directory) Record(archive, 0, 0).fail();
   const Record record(archive, directory.front + directory.begin, directory.bytes);
   std::vector<ZipMember> members;
   std::int64_t stored = 0;  // of all

@@ -132,14 +132,14 @@ LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat&
   return labels;
 }
 
-ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
+ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t max_entries,
                           LabelsSeen& labels, const std::string& inflated) {
   const FileKind& kind = format.name() == "Criteo" ? criteo_file : libsvm_file;
   refuse_other_kinds(path, kind.format, kind.name);
   bool is_inflated = false;
   File bytes = open_lines(path, inflated, is_inflated);
   ClickFile file{
-      .path = path, .bytes = std::move(bytes), .inflated = is_inflated, .index = LineIndex(most_entries)};
+      .path = path, .bytes = std::move(bytes), .inflated = is_inflated, .index = LineIndex(max_entries)};
   if (file.bytes.size() == 0)
     throw UserError(cat(path, ": is empty; give a file that holds samples, or leave it out"));
   Scan(format, labels).run(file);
@@ -154,7 +154,7 @@ std::string place_of(const ClickFile& file, std::int64_t begin) {
 
 namespace {
 
-constexpr std::size_t least_index_entries = 64;  // of a file
+constexpr std::size_t min_index_entries = 64;  // of a file
 
 /// Constant data that the readers of a data set share.
 struct ClickData {
@@ -316,7 +316,7 @@ std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique
                                             const std::string& training) {
   LeftOut left_out;
   const std::vector<std::string> paths = find_data_files(path, {}, &left_out);
-  const std::size_t entries = std::max(index_entries / paths.size(), least_index_entries);
+  const std::size_t entries = std::max(index_entries / paths.size(), min_index_entries);
   ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
   LabelsSeen of_training;
   try {

@@ -44,7 +44,7 @@ struct ClickFile {
 /// done when a sample is read.
 /// @param inflated File::handle() of a copy of the gzip file; empty: it is inflated here
 /// @throws UserError naming file and line
-ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t most_entries,
+ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t max_entries,
                           LabelsSeen& labels, const std::string& inflated = {});
 
 /// Reads files up to the first label that is not 1, which tells how the others are written.

@@ -107,7 +107,7 @@ class FileImages final : public ImageSource {
   void read(std::int64_t i, std::vector<std::byte>& to) const override {
     try {
       const File file = open_data_file(list_.path(i));
-      if (file.size() > most_image_bytes)
+      if (file.size() > max_image_bytes)
         throw BadImage(cat("has ", file.size(), " bytes, too many for an image"));
       to.resize(static_cast<std::size_t>(file.size()));
       file.read(0, to);

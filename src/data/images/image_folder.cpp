@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int deepest = 16;
-constexpr std::size_t most_names_told = 5;
+constexpr std::size_t max_names_told = 5;
 constexpr std::string_view to_png = "convert it to JPEG or PNG";
 
 [[noreturn]] void throw_unreadable(const std::string& path, const std::error_code& error) {
@@ -56,11 +56,11 @@ bool is_folder(const fs::directory_entry& entry) {
 /// Looks into files, but not into all of many, for images under other names.
 void leave_out(const std::string& path, const std::string& name, std::int64_t& looked_into,
                LeftOut& left_out) {
-  constexpr std::int64_t most_looked_into = 1000;
+  constexpr std::int64_t max_looked_into = 1000;
   std::string_view what = foreign_image_of(small_ending(name));
   std::string_view advice = what.empty() ? "" : to_png;
   std::error_code ignored;
-  if (what.empty() && ++looked_into <= most_looked_into && fs::is_regular_file(path, ignored)) {
+  if (what.empty() && ++looked_into <= max_looked_into && fs::is_regular_file(path, ignored)) {
     try {
       const FileKind kind = kind_of_path(path);
       if (kind.is_image && !kind.gzipped) {
@@ -112,9 +112,9 @@ void collect(const std::string& folder, int depth, std::vector<std::string>& ima
 
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most_names_told); ++i)
+  for (std::size_t i = 0; i < std::min(names.size(), max_names_told); ++i)
     text += (i == 0 ? "" : ", ") + config::quoted(names[i]);
-  return names.size() > most_names_told ? cat(text, " and ", names.size() - most_names_told, " more") : text;
+  return names.size() > max_names_told ? cat(text, " and ", names.size() - max_names_told, " more") : text;
 }
 
 /// Whether a data set's part has this name: "train", "Val", "test" …

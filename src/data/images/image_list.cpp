@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using config::printable;
 
-constexpr std::size_t most_mistakes_told = 10;
-constexpr std::int64_t most_files_looked_up = 1000;
+constexpr std::size_t max_mistakes_told = 10;
+constexpr std::int64_t max_files_looked_up = 1000;
 constexpr std::string_view list_blanks = " \t";
 
 /// The mistakes of a list: the first of each kind, and the total number.
@@ -36,10 +36,10 @@ class ListMistakes {
   /// @param begin in the list's text
   void add(std::uint64_t begin, const std::string& text) {
     ++count_;
-    if (kept_of_kind_++ < most_mistakes_told) kept_.emplace_back(begin, text);
+    if (kept_of_kind_++ < max_mistakes_told) kept_.emplace_back(begin, text);
   }
   void next_kind() { kept_of_kind_ = 0; }
-  bool tells_more_of_kind() const { return kept_of_kind_ < most_mistakes_told; }
+  bool tells_more_of_kind() const { return kept_of_kind_ < max_mistakes_told; }
   bool empty() const { return count_ == 0; }
 
   /// @param all there may be more that were not looked for, if false
@@ -47,7 +47,7 @@ class ListMistakes {
     if (empty()) return;
     std::stable_sort(kept_.begin(), kept_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    kept_.resize(std::min(kept_.size(), most_mistakes_told));
+    kept_.resize(std::min(kept_.size(), max_mistakes_told));
     std::string text = cat(list_.source, ": the list has ", all ? "" : "at least ", count_,
                            count_ == 1 ? " mistake:" : " mistakes:");
     for (const auto& [begin, what] : kept_) text += cat("\n  ", list_.line_at(begin), ": ", what);
@@ -147,7 +147,7 @@ void find_duplicates(const ImageList& list, ListMistakes& mistakes) {
 
 /// The number of files that were looked up and found.
 std::int64_t find_missing(const ImageList& list, ListMistakes& mistakes) {
-  const std::int64_t count = std::min(list.size(), most_files_looked_up);
+  const std::int64_t count = std::min(list.size(), max_files_looked_up);
   std::int64_t found = 0;
   for (std::int64_t k = 0; k < count; ++k) {
     const std::int64_t i = k * list.size() / count;
@@ -247,7 +247,7 @@ ImageList read_image_list(const std::string& path, const ImageListOptions& optio
       cat("\n  relative paths begin at ", root, " (", how, ")",
           options.root_key.empty() ? "" : cat("; ", options.root_key, " names another folder"));
   (tell_missing ? missing : mistakes)
-      .throw_if_any(!tell_missing || list.size() <= most_files_looked_up, tell_missing ? advice : "");
+      .throw_if_any(!tell_missing || list.size() <= max_files_looked_up, tell_missing ? advice : "");
   list.description = cat(list.size(), " images of ", path, ", paths from ", root, " (", how, ")",
                          list.parts.size() > 1 ? cat(", of ", list.parts.size(), " lists") : "");
   return list;

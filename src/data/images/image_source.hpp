@@ -9,7 +9,7 @@
 namespace flotilla {
 
 /// Larger files are not photographs; reading one would take as much memory as the file is long.
-inline constexpr std::int64_t most_image_bytes = std::int64_t{1} << 30;
+inline constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
 
 /// Encoded images by number, each with its label: files, or parts of the shards that they were packed into.
 /// Reading is const and safe from several threads at once.

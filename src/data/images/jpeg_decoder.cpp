@@ -20,9 +20,9 @@ namespace {
 /// A file may hold any number of scans that change nothing, a few hundred bytes each, and each costs a pass
 /// over all coefficients. Real files have about ten; libjpeg-turbo recommends 500 as the limit ("Two Issues
 /// with the JPEG Standard"). Large images may have fewer, so that none takes more than a second or two.
-constexpr std::int64_t most_scans = 500;
-constexpr std::int64_t least_scans = 20;
-constexpr std::int64_t most_scanned_pixels = std::int64_t{1} << 31;
+constexpr std::int64_t max_scans = 500;
+constexpr std::int64_t min_scans = 20;
+constexpr std::int64_t max_scanned_pixels = std::int64_t{1} << 31;
 
 /// libjpeg's error manager with a way back. The library is C: it is left by longjmp, not by an exception.
 struct ErrorManager {
@@ -154,7 +154,7 @@ class JpegDecoder final : public ImageDecoder {
   static void count_scans(j_common_ptr common) {
     const auto& info = *reinterpret_cast<j_decompress_ptr>(common);
     const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
-    if (info.input_scan_number <= std::max(least_scans, std::min(most_scans, most_scanned_pixels / pixels)))
+    if (info.input_scan_number <= std::max(min_scans, std::min(max_scans, max_scanned_pixels / pixels)))
       return;
     static_cast<JpegDecoder*>(info.client_data)->too_many_scans_ = true;
     leave(common);

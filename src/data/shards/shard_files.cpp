@@ -33,7 +33,7 @@ std::shared_ptr<const File> OpenFiles::open(std::size_t number) const {
 namespace {
 
 constexpr std::int64_t fetched_piece_bytes = 1 << 20;
-constexpr std::size_t most_waiting_parts = 65536;
+constexpr std::size_t max_waiting_parts = 65536;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void BackgroundReader::fetch(std::size_t file, std::int64_t begin, std::int64_t 
   {
     const std::lock_guard lock(mutex_);
     parts_.push_back({file, begin, bytes});
-    if (parts_.size() > most_waiting_parts) parts_.pop_front();
+    if (parts_.size() > max_waiting_parts) parts_.pop_front();
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_one();

@@ -79,7 +79,7 @@ std::vector<std::string> find_shards(const DataConfig& data, const DataSourceCon
 
 namespace {
 
-constexpr std::size_t most_open_shards = 256;
+constexpr std::size_t max_open_shards = 256;
 /// The part of the host's free memory that images may take up before they are read.
 constexpr std::int64_t share_of_memory = 4;
 
@@ -112,7 +112,7 @@ class ShardImages final : public ImageSource {
   ShardImages(std::string origin, const ShardOptions& options)
       : origin_(std::move(origin)),
         left_out_(options.left_out),
-        shards_(most_open_shards),
+        shards_(max_open_shards),
         ahead_(shards_, available_memory_bytes() / share_of_memory /
                             std::max<std::int64_t>(options.ranks_on_host, 1)) {}
 

@@ -67,7 +67,7 @@ std::string checksum_line(std::string_view text) {
 }
 
 bool fits_in_shard(const PackedImage& image, std::int64_t shard_bytes) {
-  return image.begin >= 0 && image.bytes >= 0 && image.bytes <= std::min(shard_bytes, most_image_bytes) &&
+  return image.begin >= 0 && image.bytes >= 0 && image.bytes <= std::min(shard_bytes, max_image_bytes) &&
          image.begin <= shard_bytes - image.bytes && image.label >= -1;
 }
 
@@ -123,7 +123,7 @@ std::string index_path(const std::string& shard) {
 
 namespace {
 
-constexpr std::int64_t most_label_bytes = 64;
+constexpr std::int64_t max_label_bytes = 64;
 
 /// A member's name, cut as Python's webdataset does: the key with its folders, the extension in small
 /// letters. Both are empty where a name has no extension, or no key before it.
@@ -167,7 +167,7 @@ class SampleCollector {
     if (images_++ > 0)
       return tell(member.begin,
                   cat("the sample ", config::quoted(key_), " has two images; give each its own key"));
-    if (member.bytes > most_image_bytes)
+    if (member.bytes > max_image_bytes)
       return tell(member.begin,
                   cat(config::quoted(member.name), " has ", member.bytes, " bytes, too many for an image"));
     image_.begin = member.begin;
@@ -209,7 +209,7 @@ class SampleCollector {
   void take_label(const tar::Member& member, tar::Reader& reader) {
     if (labels_++ > 0) return tell(member.begin, cat("the sample ", config::quoted(key_), " has two labels"));
     std::string_view text;
-    if (member.bytes <= most_label_bytes) {
+    if (member.bytes <= max_label_bytes) {
       const auto bytes = reader.contents(member);
       text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
@@ -220,7 +220,7 @@ class SampleCollector {
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), image_.label);
     if (error == std::errc() && stop == word.data() + word.size() && image_.label >= 0) return;
     tell(member.begin, cat(config::quoted(member.name), " must hold a label, a whole number from 0 on, got ",
-                           member.bytes > most_label_bytes ? cat(member.bytes, " bytes") : shown(text)));
+                           member.bytes > max_label_bytes ? cat(member.bytes, " bytes") : shown(text)));
     image_.label = 0;  // reported once
   }
 

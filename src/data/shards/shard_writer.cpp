@@ -85,7 +85,7 @@ std::int64_t examine_image(const ImageList& list, std::int64_t i, MistakeList& m
     const std::string path = list.path(i);
     const std::int64_t bytes = open_data_file(path).size();
     if (bytes == 0) return tell(cat(config::printable(path), ": is empty; copy or download it again"));
-    if (bytes > most_image_bytes)
+    if (bytes > max_image_bytes)
       return tell(cat(config::printable(path), ": has ", bytes, " bytes, too many for an image"));
     return bytes;
   } catch (const UserError& error) {

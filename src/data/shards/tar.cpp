@@ -155,7 +155,7 @@ namespace {
 
 constexpr std::int64_t window_bytes = 16384;
 /// A longer name or list of attributes is a mistake, or an attack.
-constexpr std::int64_t most_extension_bytes = 1 << 20;
+constexpr std::int64_t max_extension_bytes = 1 << 20;
 
 /// Whether contents follow a header: links, devices and folders have none, whatever size their headers have.
 bool has_contents(char type) {
@@ -180,9 +180,9 @@ std::span<const std::byte> Reader::view(std::int64_t begin, std::int64_t bytes) 
 }
 
 std::string Reader::text_of_extension(const Header& header, std::int64_t at) {
-  if (header.bytes > most_extension_bytes)
+  if (header.bytes > max_extension_bytes)
     fail(at,
-         cat("a header of ", header.bytes, " bytes; ", most_extension_bytes, " are the most that is read"));
+         cat("a header of ", header.bytes, " bytes; ", max_extension_bytes, " are the most that is read"));
   const std::span<const std::byte> contents = view(at + block_bytes, header.bytes);
   return {reinterpret_cast<const char*>(contents.data()), contents.size()};
 }

@@ -25,9 +25,9 @@ class GivenPeriod final : public Period {
 
  private:
   static std::int64_t at(const LocalSgdConfig& strategy, std::int64_t epochs) {
-    constexpr std::int64_t most_doublings = 62;
+    constexpr std::int64_t max_doublings = 62;
     if (strategy.warm_up == PeriodWarmUp::exponential)
-      return std::min(strategy.period, std::int64_t{1} << std::min(epochs, most_doublings));
+      return std::min(strategy.period, std::int64_t{1} << std::min(epochs, max_doublings));
     if (strategy.warm_up == PeriodWarmUp::linear) return std::min(strategy.period, 2 * (epochs + 1));
     return strategy.period;
   }

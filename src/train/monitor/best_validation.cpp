@@ -35,12 +35,12 @@ BestValidation::BestValidation(const Config& config, const std::map<std::string,
     : metric_(compared_metric_of(config)),
       patience_(config.train.patience),
       target_(config.train.target),
-      most_kept_(static_cast<std::size_t>(config.checkpoint.keep_best)) {
+      max_kept_(static_cast<std::size_t>(config.checkpoint.keep_best)) {
   const auto number = [&](const std::string& name, double otherwise) {
     const auto found = numbers.find(name);
     return found == numbers.end() ? otherwise : found->second;
   };
-  while (kept_.size() < most_kept_) {
+  while (kept_.size() < max_kept_) {
     const std::string prefix = prefix_of(kept_.size());
     const auto step = static_cast<std::int64_t>(number(prefix + "step", -1.0));
     if (step < 0) break;
@@ -75,9 +75,9 @@ bool BestValidation::add(double figure, const ValidationReport& report) {
   const bool best = std::isfinite(figure) && place == kept_.begin();
   waited_ = best ? 0 : waited_ + 1;
   if (best) epoch_ = report.epoch;
-  if (!std::isfinite(figure) || static_cast<std::size_t>(place - kept_.begin()) >= most_kept_) return false;
+  if (!std::isfinite(figure) || static_cast<std::size_t>(place - kept_.begin()) >= max_kept_) return false;
   kept_.insert(place, {figure, report.step});
-  if (kept_.size() > most_kept_) kept_.pop_back();
+  if (kept_.size() > max_kept_) kept_.pop_back();
   return true;
 }
 

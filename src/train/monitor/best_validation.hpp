@@ -47,7 +47,7 @@ class BestValidation {
     double value = 0.0;
     std::int64_t step = -1;
   };
-  std::size_t most_kept_;
+  std::size_t max_kept_;
   std::vector<Kept> kept_;      ///< The best, from the best one on
   std::int64_t epoch_ = 0;      ///< Epoch of the best one
   std::int64_t waited_ = 0;     ///< Validations since the best

@@ -30,7 +30,7 @@ struct Mean {
 
 ClassCounts::ClassCounts(std::int64_t classes)
     : classes_(static_cast<std::size_t>(classes)),
-      bins_(classes <= most_classes_of_auc ? std::min(most_bins, most_cells / 2 / classes_) : 0),
+      bins_(classes <= max_classes_of_auc ? std::min(max_bins, max_cells / 2 / classes_) : 0),
       exponentials_(classes_),
       counts_(first_class + classes_ * (of_class + 2 * bins_)) {}
 

@@ -12,13 +12,13 @@
 namespace flotilla {
 
 /// Figures of a classifier that weight all classes equally, whatever their sizes: macro_f1,
-/// balanced_accuracy, and up to most_classes_of_auc classes roc_auc and roc_auc_bound. Everything is counted
+/// balanced_accuracy, and up to max_classes_of_auc classes roc_auc and roc_auc_bound. Everything is counted
 /// in integers, so that the counts of several workers add up to exactly those of one that saw all samples.
 class ClassCounts {
  public:
-  static constexpr std::int64_t most_classes_of_auc = 1000;
-  static constexpr std::size_t most_bins = 4096;      ///< Bins for a class's probabilities
-  static constexpr std::size_t most_cells = 1 << 21;  ///< Over all classes, two a bin
+  static constexpr std::int64_t max_classes_of_auc = 1000;
+  static constexpr std::size_t max_bins = 4096;      ///< Bins for a class's probabilities
+  static constexpr std::size_t max_cells = 1 << 21;  ///< Over all classes, two a bin
 
   explicit ClassCounts(std::int64_t classes);
 

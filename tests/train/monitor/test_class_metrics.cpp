@@ -79,7 +79,7 @@ TEST(ClassCounts, IsWithinItsBoundOfTheAreaWithoutBins) {
 }
 
 TEST(ClassCounts, LeavesAreasOutAboveTheirLimitAndShowsWhatIsNotANumber) {
-  ClassCounts many(ClassCounts::most_classes_of_auc + 1);
+  ClassCounts many(ClassCounts::max_classes_of_auc + 1);
   EXPECT_FALSE(many.metrics().contains("roc_auc"));
   ClassCounts one_class(3);
   one_class.add(std::vector<float>{1, 0, 0, 0, 1, 0}, std::vector<std::int32_t>{0, 0});
