@@ -48,7 +48,7 @@ class ResidentFolder {
   void make(const std::string& run) const;
   bool is_there() const;
   const std::string& path() const { return path_; }
-  /// Takes it over from processes that are gone, and waits for those that are going. @returns null where
+  /// Takes it over from processes that have ended, and waits for those that are exiting. @returns null where
   /// there is none, or another run, of which this one is a copy, has it: `lines` says so then
   std::unique_ptr<RunLock> take(std::vector<std::string>& lines) const;
   /// Copies the workers' parts of states that are newer than the checkpoints of `run` there, verified.

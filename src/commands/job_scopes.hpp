@@ -40,8 +40,8 @@ class JobWatchdog {
 mpi::RoleTable roles_of(const Config& config, const std::vector<mpi::Place>& places);
 
 /// The roles of the job's ranks, and on a worker its connection to the parameter servers, where there are
-/// any. Its destructor lets the servers go on the workers, with the exit code or with the AgreedFailure that
-/// is being thrown; while another exception is being thrown it does nothing.
+/// any. On a worker the destructor releases the servers, with the exit code or with the AgreedFailure that is
+/// being thrown; while another exception is being thrown it does nothing.
 class JobRoles {
  public:
   /// Collective over all ranks of the job. All arguments must outlive this.

@@ -11,7 +11,7 @@ namespace flotilla {
 /// The name in CheckpointState::choices of what the training data had to say.
 inline constexpr const char* found_in_data = "data.found";
 
-/// What `config` has from its data, in place of what the deck leaves to them: JSON, empty for nothing.
+/// The settings that the deck leaves open and the data have determined, as JSON; empty if there are none.
 /// @throws UserError where a checkpoint cannot hold so much
 std::string found_text(const Config& config);
 

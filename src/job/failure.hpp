@@ -89,7 +89,7 @@ void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places
            const std::function<void()>& work, mpi::CallSite at = {});
 
 /// Runs `work`, which throws the same UserError on every rank or on none, because it does not depend on the
-/// rank or its host. Work that may fail on some ranks only (files, memory, devices) belongs into agree().
+/// rank or its host. Work that may fail on some ranks only (files, memory, devices) belongs in agree().
 void throw_alike(const std::function<void()>& work);
 
 template <class Work>

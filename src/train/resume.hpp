@@ -25,7 +25,8 @@ struct Continuation {
   /// "schedule.learning_rate: 0.1 in the checkpoint, 0.01 now"
   std::map<std::string, std::string> changes{};
   std::vector<std::string> notes{};  ///< Lines for the start: what could not be restored, what changes
-  /// All from the checkpoint's deck, data set and number of workers. Data that lie elsewhere are of_machine
+  /// All from the checkpoint's deck, data set and number of workers. Another path
+  /// to the same data is marked of_machine
   std::vector<ResumeDifference> differences{};
 };
 

@@ -23,8 +23,8 @@ Trainer::Trainer(Parts parts, const Beginning& beginning)
       checks_(run_, parts_.failure, saves_, state_, parts_.ends_job_when_diverged),
       checkpoints_({run_, saves_, checks_, validations_, loaders_, state_, parts_.build, beginning.changes}),
       stop_(run_.config, run_.machine, parts_.reporter, parts_.limit, state_) {
-  state_.position =
-      loaders_.sampler().after(beginning.position, 0);  // past an epoch in which no such batch is left
+  state_.position = loaders_.sampler().after(
+      beginning.position, 0);  // the next epoch, if the rest of this one is smaller than a batch
 }
 
 Ending Trainer::run() {

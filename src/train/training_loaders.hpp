@@ -17,8 +17,8 @@ class TrainingLoaders {
   const Sampler& sampler() const { return sampler_; }
   /// Batches from `position` on, for the steps.
   std::unique_ptr<Loader> of_steps(const Position& position) const;
-  /// Collective. Where local SGD neither averages statistics nor leaves each worker's: estimates those of
-  /// `model` from training batches from `position` on, unless it is this worker's own.
+  /// Collective. Estimates batch norm's statistics of an averaged `model` from the training batches that
+  /// begin at `position`, where local SGD is to do so; not those of this worker's own model.
   void estimate_statistics(const Position& position, const Model& model) const;
   /// Options for loading data besides the step's batches, which stay in memory, and whose threads may be
   /// recording into their sinks.
