@@ -79,6 +79,10 @@ struct Replicated {
 /// The distance that workers may have from each other.
 struct Pace {
   bool independent = false;  ///< Workers step independently until a step with StepInfo::synchronise
+  /// Workers come together in the next step even without StepInfo::synchronise; equal on every worker. In
+  /// other steps a collective may hang: a worker that has heard of a request to stop waits for all to agree
+  /// on it.
+  bool meets = true;
   /// Whether StepInfo::synchronise in the next step would not change training; equal on every worker.
   bool may_synchronise = true;
   std::int64_t max_steps_apart = 0;  ///< Steps that a worker may be ahead of another; 0: none, or unbounded

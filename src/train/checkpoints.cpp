@@ -44,8 +44,7 @@ bool Checkpoints::plan_question(bool synchronises) {
   const Pace pace = parts_.run.sync.strategy->pace();
   const bool may_ask = pace.may_synchronise;
   asks_clock_ = may_ask && clock_ && clock_->asks_after(parts_.state.step + 1);
-  // Workers that step independently agree on a stop before they meet: no question may hold one of them.
-  asks_memory_clock_ = may_ask && (synchronises || asks_clock_ || !pace.independent) && memory_clock_ &&
+  asks_memory_clock_ = may_ask && (synchronises || asks_clock_ || pace.meets) && memory_clock_ &&
                        memory_clock_->asks_after(parts_.state.step + 1);
   return asks_clock_;  // for a state in memory no outcome over all workers is needed, so metrics do not
                        // depend on it

@@ -253,6 +253,21 @@ TEST(LocalSgdRuns, StopWhereGroupsTakeStepsTogether) {
   }
 }
 
+TEST(LocalSgdRuns, StopWhereTheSlowestWorkerHearsOfItFirst) {
+  const TemporaryFolder folder;
+
+  // Rank 0 alone looks at the clock. While it is in its step, rank 1 would soon wait in anything collective.
+  const Result stopped =
+      flotilla(2, arguments(folder.path("run"),
+                            {"strategy.kind=local-sgd", "strategy.period=100000000", "run.time_limit_s=2",
+                             "run.log_every=100000", "train.epochs=100000", "validation.every=0",
+                             "run.watchdog_s=20", "run.emulate_straggler.rank=0",
+                             "run.emulate_straggler.pause_s=0.3", "run.emulate_straggler.every=1"}));
+
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+  EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
+}
+
 TEST(LocalSgdRuns, WaitLongerThanTheWatchdogForAWorkerThatGoesOn) {
   const TemporaryFolder folder;
   const Texts run =

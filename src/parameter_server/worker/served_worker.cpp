@@ -70,6 +70,7 @@ bool stops_after(const ServedWorker& worker, MetricSync& metrics, const StepInfo
 
 Pace independent_pace(const ServerConfig& server, std::int64_t push_every, std::int64_t since_push) {
   return {.independent = true,
+          .meets = false,
           .may_synchronise = since_push + 1 == push_every,
           .max_steps_apart =
               server.max_staleness == 0 ? 0 : (server.max_staleness + 2) * push_every + server.pipeline};

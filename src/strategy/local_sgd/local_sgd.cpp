@@ -91,6 +91,11 @@ bool LocalSgd::all_together_in(std::int64_t step) const {
   return post_local_ && parts_.period->before_begin(step);
 }
 
+Pace LocalSgd::pace() const {
+  return {.meets = all_together_in(steps_) || parts_.period->due(steps_ + 1),
+          .max_steps_apart = parts_.period->length()};
+}
+
 bool LocalSgd::together_in(std::int64_t step) const {
   return parts_.config.group_all_reduce || all_together_in(step);
 }

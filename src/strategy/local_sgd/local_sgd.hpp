@@ -82,7 +82,7 @@ class LocalSgd : public Strategy {
   std::vector<StateArray> live() override;
   void resume(const Resumption& resumed) override;
   Replicated replicated() const override;
-  Pace pace() const override { return {.max_steps_apart = parts_.period->length()}; }
+  Pace pace() const override;
   StrategyDescription description() const override;
 
  private:
