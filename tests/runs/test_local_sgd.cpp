@@ -257,12 +257,12 @@ TEST(LocalSgdRuns, StopWhereTheSlowestWorkerHearsOfItFirst) {
   const TemporaryFolder folder;
 
   // Rank 0 alone looks at the clock. While it is in its step, rank 1 would soon wait in anything collective.
-  const Result stopped =
-      flotilla(2, arguments(folder.path("run"),
-                            {"strategy.kind=local-sgd", "strategy.period=100000000", "run.time_limit_s=2",
-                             "run.log_every=100000", "train.epochs=100000", "validation.every=0",
-                             "run.watchdog_s=20", "run.emulate_straggler.rank=0",
-                             "run.emulate_straggler.pause_s=0.3", "run.emulate_straggler.every=1"}));
+  const Result stopped = flotilla(
+      2,
+      arguments(folder.path("run"), {"strategy.kind=local-sgd", "strategy.period=10", "run.time_limit_s=2.5",
+                                     "run.log_every=100000", "train.epochs=100000", "validation.every=0",
+                                     "run.watchdog_s=20", "run.emulate_straggler.rank=0",
+                                     "run.emulate_straggler.pause_s=0.2", "run.emulate_straggler.every=1"}));
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
   EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
