@@ -29,9 +29,8 @@ std::string page_data(const std::vector<RunRecord>& runs);
 /// A page that needs no other file and no network.
 std::string page_of(const std::vector<RunRecord>& runs);
 
-/// The files of page/, which the build puts into the program. The page has places for the others:
-/// "/*style*/",
-/// "/*script*/" and "/*data*/", the last one for page_data().
+/// The files of page/, which the build puts into the program; the scripts are one text. The page has places
+/// for the others: "/*style*/", "/*script*/" and "/*data*/", the last one for page_data().
 extern const std::string_view page_html;
 extern const std::string_view page_css;
 extern const std::string_view page_js;

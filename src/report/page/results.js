@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// ---- Tables ---------------------------------------------------------------------------------------------
+const figureNames = { auc: 'AUC', accuracy_top1: 'accuracy', average_accuracy_top1: 'accuracy (averaged weights)', r2: 'R²' };
+const figures = [...new Set(runs.map((run) => run.totals.figure).filter(Boolean))];
+const figureName = figures.length === 1 ? figureNames[figures[0]] || figures[0] : 'figure';
+const bestOf = (run) => run.totals.improvements.length ? run.totals.improvements.at(-1) : null;
+let target = null;
+{
+  const best = runs.map((run) => bestOf(run) ? bestOf(run)[0] : null).filter((value) => value !== null);
+  if (best.length) target = Math.floor(Math.min(...best) * 1000) / 1000;
+}
+/** The first validation that reached the target: [value, step, seconds, epochs, samples]. */
+const reached = (run) => target === null ? null : run.totals.improvements.find((better) => better[0] >= target) || null;
+const columns = [
+  { title: 'Ended', text: true, of: (run) => run.totals.ending, show: (value) => value },
+  { title: 'Workers', of: (run) => run.facts.workers || null, show: number },
+  { title: 'Steps', of: (run) => run.totals.step, show: (v) => number(v, 9) },
+  { title: 'Epochs', of: (run) => run.totals.epochs, show: (v) => number(v, 3) },
+  { title: 'Time', of: (run) => run.totals.seconds, show: duration },
+  { title: `Best ${figureName}`, figure: 1, of: (run) => bestOf(run) ? bestOf(run)[0] : null, show: (v) => number(v, 5) },
+  { title: `Last ${figureName}`, figure: 1, of: (run) => run.totals.last_figure, show: (v) => number(v, 5) },
+  { title: 'Time to target', figure: -1, of: (run) => reached(run) ? reached(run)[2] : null, show: duration },
+  { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: number },
+  { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: number },
+  { title: 'Samples/s', best: 1, of: (run) => run.totals.samples_per_s, show: (v) => scaled(v, '', 4) },
+  { title: 'Exposed comm.', best: -1, of: (run) => run.totals.exposed_share, show: percent },
+  { title: 'Sent by rank 0', best: -1, of: (run) => run.totals.sent_bytes, show: bytes },
+  { title: 'Memory of rank 0', of: (run) => run.totals.memory_bytes || null, show: bytes },
+].filter((column) => !column.figure || figures.length);
+const sorting = { column: null, down: false };
+
+function sortBy(column) {
+  const down = sorting.column === column ? !sorting.down : (column.best || column.figure) === 1;
+  Object.assign(sorting, { column, down });
+  drawResults();
+}
+/** Absent values come last in either direction. */
+function sortedRuns() {
+  if (!sorting.column) return runs;
+  const value = sorting.column === 'name' ? (run) => run.name : sorting.column.of;
+  const compare = (a, b) => typeof a === 'string' ? a.localeCompare(b, 'en', { numeric: true }) : a - b;
+  return [...runs].sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return (x === null) - (y === null);
+    return (sorting.down ? -1 : 1) * compare(x, y);
+  });
+}
+function header(column, title, text) {
+  const sorted = sorting.column === column;
+  return html('th', { scope: 'col', class: text && 'text', 'aria-sort': sorted && (sorting.down ? 'descending' : 'ascending') },
+    html('button', { type: 'button', onclick: () => sortBy(column) }, title + (sorted ? sorting.down ? ' ↓' : ' ↑' : '')));
+}
+const fails = (column, run) => column.title === 'Ended' && run.totals.ending === 'failed';
+function resultCell(column, run) {
+  const value = column.of(run);
+  const all = runs.map(column.of).filter((each) => each !== null);
+  const wanted = column.best || column.figure;
+  const isBest = wanted && runs.length > 1 && value !== null && value === Math[wanted > 0 ? 'max' : 'min'](...all);
+  return html('td', { class: fails(column, run) ? 'text fault' : column.text ? 'text' : isBest && 'best' }, column.show(value));
+}
+function drawResults() {
+  const content = runs.length === 1
+    ? html('dl', { class: 'tiles' }, ...columns.map((column) => html('div', { class: 'tile' },
+      html('dt', {}, column.title), html('dd', { class: fails(column, runs[0]) && 'fault' }, column.show(column.of(runs[0]))))))
+    : html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'results-title' },
+      html('table', {}, html('thead', {}, html('tr', {}, header('name', 'Run', true),
+        ...columns.map((column) => header(column, column.title, column.text)))),
+      html('tbody', {}, ...sortedRuns().map((run) => html('tr', {}, cell(swatch(run.color), run.name),
+        ...columns.map((column) => resultCell(column, run)))))));
+  byId('results-body').firstChild?.remove();
+  byId('results-body').prepend(content);
+}
+function addTarget() {
+  if (target === null) return;
+  byId('results-body').append(html('p', { class: 'target' }, html('label', {}, `Target ${figureName}: `,
+    html('input', { type: 'number', step: 0.001, value: target, oninput: (event) => {
+      target = event.target.value === '' ? null : Number(event.target.value);
+      drawResults();
+    } })), ' reached in a validation; times count running only, from the first step.'));
+}
+function table(into, titles, rows) {
+  byId(into).hidden = rows.length === 0;
+  byId(into).querySelector('.scroll').append(html('table', {}, html('thead', {}, html('tr', {},
+    ...titles.map((title) => html('th', { scope: 'col', class: 'text' }, title)))), html('tbody', {}, ...rows)));
+}
+function addTables() {
+  table('differences', ['Key', ...runs.map((run) => run.name)], data.differences.map((row) =>
+    html('tr', {}, cell(html('code', {}, row.key)), ...row.values.map((value) => cell(value || '–')))));
+  const events = runs.flatMap((run) => run.marks.filter((mark) => mark.kind !== 'checkpoint').map((mark) => [run, mark]));
+  table('events', ['Run', 'Step', 'What', ''], events.slice(0, 200).map(([run, mark]) => html('tr', {},
+    cell(swatch(run.color), run.name), cell([...new Set([mark.step, mark.until])].map((step) => number(step, 9)).join(' – ')),
+    html('td', { class: mark.kind === 'fault' ? 'text fault' : 'text' }, mark.kind), html('td', { class: 'text' }, mark.text))));
+  byId('decks').hidden = runs.every((run) => !run.deck);
+  for (const run of runs)
+    if (run.deck) byId('decks').append(html('details', {}, html('summary', {}, run.name), html('pre', {}, run.deck)));
+  const warnings = runs.flatMap((run) => run.warnings);
+  if (warnings.length) Object.assign(byId('problem'), { hidden: false, textContent: warnings.join('\n') });
+}
+
+// ---- The page -------------------------------------------------------------------------------------------
+function card(id, title, buttons) {
+  const root = svg('svg', { class: 'chart', id, tabindex: 0, role: 'img', 'aria-label': title });
+  const figure = html('figure', { class: 'card' }, html('figcaption', {}, html('h3', {}, title), ...buttons), root);
+  return { card: figure, svg: root, title };
+}
+const charts = data.charts.map((description) => {
+  const button = html('button', { type: 'button', 'aria-pressed': 'false', title: 'Logarithmic vertical axis' }, 'log');
+  const chart = { ...description, ...card(`chart-${description.name}`, description.title, [button]), log: false };
+  chart.format = formats[chart.unit] || number;
+  chart.label = ['s', 'bytes'].includes(chart.unit) ? '' : chart.unit; // their ticks have units
+  button.addEventListener('click', () => {
+    chart.log = !chart.log;
+    button.setAttribute('aria-pressed', chart.log);
+    drawChart(chart);
+  });
+  const labels = chart.curves.filter((curve) => curve.label);
+  if (labels.length)
+    chart.svg.before(html('div', { class: 'keys' }, ...labels.map((curve) => html('span', {}, svg('svg', { width: 26, height: 10, class: 'chart', style: 'width:26px' },
+      svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`, d: 'M0,5H26', stroke: 'currentColor',
+        'stroke-dasharray': curve.series.includes('average_') ? '5 3' : undefined }),
+      curve.thin ? null : svg('path', { d: shapes[0](13, 5, 3.2), fill: 'currentColor' })), curve.label))));
+  return chart;
+});
+const panels = runs.filter((run) => run.phases[0].length).map((run) =>
+  ({ run, ...card(`phases-${runs.indexOf(run)}`, runs.length > 1 ? run.name : 'A step of rank 0', []) }));
+
+function draw() {
+  charts.forEach(drawChart);
+  panels.forEach(drawPhases);
+  byId('reset').disabled = !view.zoomed;
+  setCursor(null);
+  Object.assign(document.documentElement.dataset, { charts: charts.filter((chart) => chart.frame).length,
+    panels: panels.filter((panel) => panel.frame).length, from: view.from, to: view.to });
+}
+function setAxis(axis) {
+  view.axis = axis;
+  byId(`x-${axis.name}`).checked = true;
+  showAll();
+}
+/** A run's line with its marker. */
+function symbol(run) {
+  return svg('svg', { width: 24, height: 12 }, svg('path', { d: 'M0,6H24', stroke: run.color, 'stroke-width': 2.5,
+    'stroke-dasharray': run.dash || undefined }), svg('path', { d: run.shape(12, 6, 4), fill: run.color }));
+}
+function show(run, shown) {
+  run.shown = shown;
+  if (view.zoomed) draw();
+  else showAll();
+}
+function addControls() {
+  byId('axis').append(...axes.map((axis) => html('label', {}, html('input', { type: 'radio', name: 'axis',
+    id: `x-${axis.name}`, onchange: () => setAxis(axis) }), axis.name)));
+  byId('legend').hidden = runs.length < 2;
+  byId('legend').append(...runs.map((run) => html('label', { title: run.folder },
+    html('input', { type: 'checkbox', checked: true, onchange: (event) => show(run, event.target.checked) }), symbol(run),
+    html('span', {}, run.name))));
+  byId('marks').addEventListener('change', (event) => { view.marks = event.target.checked; draw(); });
+  byId('share').addEventListener('change', (event) => { shares = event.target.checked; panels.forEach(drawPhases); });
+  byId('reset').addEventListener('click', showAll);
+  byId('theme').addEventListener('click', () => document.documentElement.classList.toggle('dark'));
+  byId('phases-legend').append(...data.phases.map((name, i) => html('span', {}, swatch(`var(--p${i})`), name)));
+}
+function addHeader() {
+  const title = runs.length === 1 ? runs[0].name : `${runs.length} runs`;
+  document.title = `${title} – Flotilla report`;
+  byId('title').textContent = title;
+  const { workers, device, all_reduce: allReduce, parameters, global_batch: batch } = runs[0].facts;
+  const last = new Date(1000 * Math.max(...runs.map((run) => run.totals.last_time))).toISOString();
+  const facts = runs.length > 1 ? [] : [`${workers} ${workers === 1 ? 'worker' : 'workers'}`, device, allReduce,
+    `${number(parameters, 9)} parameters`, `batch ${number(batch, 9)}`];
+  byId('subtitle').textContent = [...facts, `up to ${last.slice(0, 16).replace('T', ' ')} UTC`].join(' · ');
+  byId('footer').hidden = runs.every((run) => run.totals.lines <= 2048);
+}
+
+const dark = location.hash.includes('dark') || (matchMedia('(prefers-color-scheme: dark)').matches && !location.hash.includes('light'));
+document.documentElement.classList.toggle('dark', dark);
+addHeader();
+addControls();
+drawResults();
+addTarget();
+addTables();
+byId('charts').append(...charts.map((chart) => chart.card));
+byId('phases').append(...panels.map((panel) => panel.card));
+byId('phases-section').hidden = panels.length === 0;
+byId('phases').classList.toggle('grid', panels.length > 1);
+[...charts, ...panels].forEach(listen);
+setAxis(axes.find((axis) => location.hash.includes(`x=${axis.name}`)) || axes[0]);
+addEventListener('resize', draw);
