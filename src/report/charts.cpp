@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <tuple>
 
 #include "kernels/error.hpp"
 #include "src/observe/metrics.hpp"
@@ -27,7 +28,14 @@ std::vector<ChartCurve> curves_of(const Metric& metric) {
 
 /// A chart of what lines about steps report.
 Chart step_chart(const char* name, const char* title, const char* unit, const char* key) {
-  return {name, title, unit, true, {{cat("step.", key), "", CurveStyle::strong}}};
+  const bool of_time = std::string_view(key) == "step_s" || std::string_view(key) == "samples_per_s";
+  return {name,
+          title,
+          unit,
+          true,
+          {{cat("step.", key), "", CurveStyle::strong}},
+          of_time ? Clipping::all : Clipping::none,
+          of_time};
 }
 
 std::vector<Chart> all_charts() {
@@ -37,7 +45,8 @@ std::vector<Chart> all_charts() {
   std::vector<Chart> charts;
   for (const auto& [place, metric] : shown)
     charts.push_back({std::string(metric->chart.name), std::string(metric->chart.title),
-                      std::string(metric->unit), metric->chart.from_zero, curves_of(*metric)});
+                      std::string(metric->unit), metric->chart.from_zero, curves_of(*metric),
+                      Clipping::all_but_the_first});
   for (const Chart& chart :
        {step_chart("learning_rate", "Learning rate", "", "learning_rate"),
         step_chart("samples_per_s", "Throughput", "samples/s", "samples_per_s"),
@@ -47,6 +56,51 @@ std::vector<Chart> all_charts() {
         step_chart("memory", "Memory of rank 0", "bytes", "memory_bytes")})
     charts.push_back(chart);
   return charts;
+}
+
+void include(Bounds& bounds, double value) {
+  bounds.low = std::min(bounds.low, value);
+  bounds.high = std::max(bounds.high, value);
+}
+
+constexpr Bounds nothing = {.low = std::numeric_limits<double>::infinity(),
+                            .high = -std::numeric_limits<double>::infinity()};
+
+/// Extends `all` by the values of a curve and `kept` by those that are no outliers.
+void add_curve(const std::vector<Point>& points, Clipping clipping, Bounds& all, Bounds& kept) {
+  std::vector<double> values;
+  for (const Point& point : points)
+    if (std::isfinite(point.value)) values.push_back(point.value);
+  if (values.empty()) return;
+  const double first = values.front();
+  std::ranges::sort(values);
+  const std::size_t count = values.size();
+  const auto [low, middle, high] = std::tuple(values[count / 4], values[count / 2], values[count * 3 / 4]);
+  const double room = 3.0 * std::max(high - low, 0.1 * std::abs(middle));
+  const auto begin = std::ranges::lower_bound(values, low - room);
+  const auto end = std::ranges::upper_bound(values, high + room);
+  const auto outliers = count - static_cast<std::size_t>(end - begin);
+  const bool clips = clipping != Clipping::none && outliers <= std::max<std::size_t>(1, count / 20);
+  for (const double value : {values.front(), values.back()}) include(all, value);
+  for (const double value : {clips ? *begin : values.front(), clips ? *(end - 1) : values.back()})
+    include(kept, value);
+  if (clipping == Clipping::all_but_the_first) include(kept, first);
+}
+
+Bounds bounds_of(const Chart& chart, const std::vector<RunRecord>& runs) {
+  Bounds all = nothing;
+  Bounds kept = nothing;
+  for (const RunRecord& run : runs)
+    for (const ChartCurve& curve : chart.curves)
+      if (const auto found = run.series.find(curve.series); found != run.series.end())
+        add_curve(found->second, chart.clipping, all, kept);
+  if (chart.from_zero)
+    for (Bounds* bounds : {&all, &kept}) include(*bounds, 0.0);
+  const double height = kept.high - kept.low;
+  Bounds bounds;
+  if (all.high > kept.high + height) bounds.high = kept.high;
+  if (all.low < kept.low - height) bounds.low = kept.low;
+  return bounds;
 }
 
 }  // namespace
@@ -66,6 +120,7 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
     });
   }
   std::erase_if(charts, [](const Chart& chart) { return chart.curves.empty(); });
+  for (Chart& chart : charts) chart.bounds = bounds_of(chart, runs);
   return charts;
 }
 
@@ -124,7 +179,18 @@ class Drawing {
   double y(double value) const {
     return top_ + plot_height - (value - y_.step) / (y_.value - y_.step) * plot_height;
   }
+  double y_middle() const { return 0.5 * (y_.step + y_.value); }
+  /// The height of a mark at the upper or lower edge.
+  double edge(bool upper) const { return upper ? top_ + 8 : top_ + plot_height - 8; }
+  bool shows_y(double value) const { return y_.step <= value && value <= y_.value; }
   void add(const std::string& element) { body_ += element + "\n"; }
+  /// What is added until close_clip() is drawn within the axes only.
+  void open_clip(std::string_view name) {
+    add(fmt::format(
+        R"svg(<clipPath id="{0}"><rect x="{1:g}" y="{2:g}" width="{3:g}" height="{4:g}"/></clipPath><g clip-path="url(#{0})">)svg",
+        name, left - 5, top_, right - left + 10, plot_height + 5));
+  }
+  void close_clip() { add("</g>"); }
 
   void draw_axes(const std::string& label_x, const std::string& label_y) {
     const double bottom = top_ + plot_height;
@@ -246,6 +312,25 @@ void draw_line(Drawing& drawing, const RunRecord& run, const ChartCurve& curve, 
   if (line != run.series.end()) draw_curve(drawing, line->second, index, curve.style);
 }
 
+/// An arrow at the edge, in a colour, pointing out of the plot.
+std::string arrow_of(double x, double y, bool up, std::string_view color) {
+  return fmt::format(
+      R"(<path class="beyond" d="M{:.2f},{:.2f}l4.5,{}l4.5,{}" fill="none" stroke="{}" stroke-width="1.8"/>)",
+      x - 4.5, y, up ? "-6" : "6", up ? "6" : "-6", color);
+}
+
+/// A mark for each value that the chart's bounds leave out.
+void draw_outliers(Drawing& drawing, const RunRecord& run, const ChartCurve& curve, std::size_t index) {
+  const auto found = run.series.find(curve.series);
+  if (found == run.series.end()) return;
+  for (const Point& point : found->second)
+    if (std::isfinite(point.value) && !drawing.shows_y(point.value)) {
+      const bool up = point.value > drawing.y_middle();
+      drawing.add(
+          arrow_of(drawing.x(point.step), drawing.edge(up), up, run_colors[index % run_colors.size()]));
+    }
+}
+
 /// The limits of what a chart shows, with room around it. Nothing finite: 0 to 1.
 Point range_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   double low = std::numeric_limits<double>::infinity();
@@ -255,8 +340,9 @@ Point range_of(const Chart& chart, const std::vector<RunRecord>& runs) {
       if (const auto found = run.series.find(curve.series); found != run.series.end())
         for (const Point& point : found->second)
           if (std::isfinite(point.value)) {
-            low = std::min(low, point.value);
-            high = std::max(high, point.value);
+            const double value = std::clamp(point.value, chart.bounds.low, chart.bounds.high);
+            low = std::min(low, value);
+            high = std::max(high, value);
           }
   if (low > high) return {0.0, 1.0};
   if (chart.from_zero) low = std::min(0.0, low);
@@ -274,6 +360,10 @@ std::string label_of(const Chart& chart) {
   return chart.unit.empty() ? chart.title : cat(chart.title, " (", chart.unit, ")");
 }
 
+bool is_clipped(const Chart& chart) {
+  return std::isfinite(chart.bounds.low) || std::isfinite(chart.bounds.high);
+}
+
 std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   std::vector<LegendEntry> legend;
   if (runs.size() > 1)
@@ -284,15 +374,24 @@ std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunReco
     for (const ChartCurve& curve : chart.curves)
       legend.push_back({curve.label, fmt::format(R"(<path d="M0,0H30" stroke="#000000" stroke-width="{}"/>)",
                                                  curve.style == CurveStyle::thin ? "1" : "2.2")});
+  if (is_clipped(chart))
+    legend.push_back({"outliers, beyond the edge", arrow_of(15.0, 3.0, true, "#000000")});
   return legend;
 }
 
 std::string picture_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   Drawing drawing(steps_of(runs), range_of(chart, runs), legend_of(chart, runs));
   drawing.draw_axes("step", label_of(chart));
-  for (const auto& draw : {draw_band, draw_line})
+  const auto draw_all = [&](const auto& draw) {
     for (std::size_t i = 0; i < runs.size(); ++i)
       for (const ChartCurve& curve : chart.curves) draw(drawing, runs[i], curve, i);
+  };
+  if (is_clipped(chart)) drawing.open_clip(chart.name);
+  for (const auto& draw : {draw_band, draw_line}) draw_all(draw);
+  if (is_clipped(chart)) {
+    drawing.close_clip();
+    draw_all(draw_outliers);
+  }
   return drawing.text();
 }
 

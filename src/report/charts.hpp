@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,15 @@ struct ChartCurve {
   CurveStyle style = CurveStyle::strong;
 };
 
+/// Which values of a chart's curves may be clipped, so that a few do not flatten all others.
+enum class Clipping { none, all_but_the_first, all };
+
+/// The values that a chart shows; those beyond are marked at its edge. Infinite: nothing is clipped there.
+struct Bounds {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+};
+
 /// A chart of curves over the steps.
 struct Chart {
   std::string name;   ///< "samples_per_s": also that of its picture's file
@@ -25,9 +35,16 @@ struct Chart {
   std::string unit;   ///< "samples/s"; empty: none
   bool from_zero = false;
   std::vector<ChartCurve> curves{};
+  Clipping clipping = Clipping::none;
+  bool has_stragglers = false;  ///< Stragglers are shown as bands: they explain the chart
+  Bounds bounds{};              ///< What the runs' values leave of `clipping`
 };
 
 /// The charts for which at least one of the runs has a series. Curves that no run has are left out.
+///
+/// Outliers of a curve are values beyond Tukey's far fences, three times the quartiles' distance (at least a
+/// tenth of the median) from them, if at most 5 % of the curve's values are. A side of a chart is clipped at
+/// the last of the others if outliers would take more than half of its height.
 std::vector<Chart> charts_of(const std::vector<RunRecord>& runs);
 
 /// A picture for a paper: SVG 1.1, white ground, labelled axes, a legend, colours as in the page.

@@ -11,6 +11,7 @@
 
 #include "src/config/deck_tree.hpp"
 #include "src/config/values.hpp"
+#include "src/observe/metrics.hpp"
 #include "src/report/charts.hpp"
 
 namespace flotilla::report {
@@ -162,12 +163,30 @@ Json marks_json(const std::vector<Mark>& marks) {
   return list;
 }
 
-Json totals_json(const RunTotals& totals) {
+/// The metric that a run is compared by; null: none that is known.
+const Metric* figure_metric(const RunTotals& totals) {
+  constexpr std::string_view average = "average_";
+  const std::string_view figure = totals.figure;
+  return find_metric(figure.starts_with(average) ? figure.substr(average.size()) : figure);
+}
+
+/// Decimals of a percentage of so many samples: no digit is finer than one sample. Null: that is not known.
+Json decimals_of(std::int64_t samples) {
+  if (samples <= 0) return nullptr;
+  int decimals = -2;
+  for (std::int64_t rest = samples; rest >= 10; rest /= 10) ++decimals;
+  return std::max(0, decimals);
+}
+
+Json totals_json(const RunTotals& totals, std::int64_t validation_samples) {
   Json improvements = Json::array();
   for (const Improvement& better : totals.improvements)
     improvements.push_back({better.value, step_json(better.at.step), rounded(better.at.seconds),
                             rounded(better.at.epochs), step_json(better.at.samples)});
+  const Metric* const metric = figure_metric(totals);
   return {{"figure", totals.figure},
+          {"is_share", metric != nullptr && metric->unit == "fraction"},
+          {"decimals", decimals_of(validation_samples)},
           {"improvements", std::move(improvements)},
           {"last_figure", totals.last_figure},
           {"best_loss", totals.best_loss},
@@ -204,7 +223,7 @@ Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
           {"phases", phases_json(run.phases)},
           {"knots", knots_json(run.knots)},
           {"marks", marks_json(run.marks)},
-          {"totals", totals_json(run.totals)},
+          {"totals", totals_json(run.totals, facts.validation_samples)},
           {"deck", run.deck},
           {"warnings", run.warnings}};
 }
@@ -218,6 +237,8 @@ Json chart_json(const Chart& chart) {
           {"title", chart.title},
           {"unit", chart.unit},
           {"from_zero", chart.from_zero},
+          {"has_stragglers", chart.has_stragglers},
+          {"bounds", {chart.bounds.low, chart.bounds.high}},
           {"curves", std::move(curves)}};
 }
 

@@ -86,7 +86,8 @@ void RunBuilder::start(const nlohmann::json& line) {
             .workers = count_of(line, "workers"),
             .steps_per_epoch = count_of(line, "steps_per_epoch"),
             .global_batch = count_of(line, "global_batch_size"),
-            .parameters = count_of(line, "parameters")};
+            .parameters = count_of(line, "parameters"),
+            .validation_samples = facts_.validation_samples};
   totals_.ending.clear();
   const Knot begin = knot_at(std::max(first, last_.step), attempt_->time);
   if (first > 0.0)
@@ -184,6 +185,7 @@ void RunBuilder::validation(const nlohmann::json& line) {
       for (const std::string& key : {std::string(metric.key), metric.average_key()})
         if (line.contains(key))
           series_[cat("validation.", key)].add({knot.step, number_of(line, key.c_str())});
+  facts_.validation_samples = count_of(line, "samples");
   const double loss = number_of(line, "loss");
   if (std::isnan(totals_.best_loss) || loss < totals_.best_loss) totals_.best_loss = loss;
   if (totals_.figure.empty()) {

@@ -51,6 +51,7 @@ struct RunFacts {
   std::int64_t steps_per_epoch = 0;
   std::int64_t global_batch = 0;
   std::int64_t parameters = 0;
+  std::int64_t validation_samples = 0;  ///< Of the last validation; 0: not known
 };
 
 inline constexpr double no_value = std::numeric_limits<double>::quiet_NaN();

@@ -26,6 +26,12 @@ std::string text_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 /// A parser of the elements of an XML document, as strict as the pictures need it. @returns what is wrong
 std::string xml_mistake(const std::string& text) {
   std::vector<std::string> open;
@@ -81,6 +87,77 @@ TEST(Charts, LeaveOutWhatNoRunReports) {
 
   EXPECT_EQ(names,
             (std::vector<std::string>{"loss", "auc", "learning_rate", "samples_per_s", "step_s", "memory"}));
+}
+
+/// A run with these values of a series at steps 1, 2, ….
+RunRecord run_of(const std::string& series, const std::vector<double>& values) {
+  RunRecord run = small_run("run");
+  run.series.clear();
+  for (const double value : values)
+    run.series[series].push_back({static_cast<double>(run.series[series].size() + 1), value});
+  return run;
+}
+
+std::vector<double> values_with(std::initializer_list<std::pair<std::size_t, double>> others) {
+  std::vector<double> values(24);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0 + 0.01 * static_cast<double>(i % 5);
+  for (const auto& [place, value] : others) values[place] = value;
+  return values;
+}
+
+TEST(Charts, ClipFewOutliersThatFlattenTheRest) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto bounds = [](const std::string& series, const std::vector<double>& values) {
+    const Bounds found = charts_of({run_of(series, values)}).front().bounds;
+    return std::pair(found.low, found.high);
+  };
+  EXPECT_EQ(bounds("step.step_s", values_with({{0, 50.0}})), std::pair(-inf, 1.04)) << "a slow first step";
+  EXPECT_EQ(bounds("step.step_s", values_with({})), std::pair(-inf, inf));
+  EXPECT_EQ(bounds("step.step_s", values_with({{7, 2.0}})), std::pair(-inf, inf)) << "half of the height";
+  EXPECT_EQ(bounds("step.step_s", values_with({{3, 50.0}, {9, 50.0}})), std::pair(-inf, inf)) << "above 5 %";
+  EXPECT_EQ(bounds("step.loss", values_with({{0, 50.0}})), std::pair(-inf, inf)) << "where training begins";
+  EXPECT_EQ(bounds("step.loss", values_with({{5, 50.0}})), std::pair(-inf, 1.04));
+  EXPECT_EQ(bounds("validation.r2", values_with({{5, -50.0}})), std::pair(1.0, inf));
+  EXPECT_EQ(bounds("step.learning_rate", values_with({{5, 50.0}})), std::pair(-inf, inf));
+  const auto both =
+      charts_of({run_of("step.step_s", values_with({{0, 50.0}})), run_of("step.step_s", {50.0})});
+  EXPECT_EQ(both.front().bounds.high, inf) << "a slow run is no outlier";
+}
+
+TEST(Charts, ShowStragglersWhereTheyExplainTheValues) {
+  std::vector<std::string> names;
+  for (const Chart& chart : charts_of({small_run("run")}))
+    if (chart.has_stragglers) names.push_back(chart.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"samples_per_s", "step_s"}));
+}
+
+TEST(Pictures, MarkEachOutlierAtTheEdge) {
+  const std::string clipped = pictures_of({run_of("step.step_s", values_with({{0, 50.0}}))}, {"run"})[0].svg;
+  const std::string whole = pictures_of({run_of("step.step_s", values_with({}))}, {"run"})[0].svg;
+
+  EXPECT_EQ(xml_mistake(clipped), "");
+  EXPECT_EQ(count(clipped, "class=\"beyond\""), 1 + 1) << "one in the legend";
+  EXPECT_NE(clipped.find(">outliers, beyond the edge<"), std::string::npos);
+  EXPECT_NE(clipped.find("<g clip-path=\"url(#step_s)\">"), std::string::npos);
+  EXPECT_EQ(count(whole, "beyond") + count(whole, "clip"), 0);
+}
+
+TEST(PageData, TellsTheDigitsThatSamplesCanTell) {
+  const auto decimals = [](std::int64_t samples) {
+    RunRecord run = small_run("run");
+    EXPECT_EQ(run.facts.validation_samples, 10);
+    run.facts.validation_samples = samples;
+    return nlohmann::json::parse(page_data({run}))["runs"][0]["totals"]["decimals"];
+  };
+  EXPECT_EQ(decimals(10000), 2);
+  EXPECT_EQ(decimals(9999), 1);
+  EXPECT_EQ(decimals(100), 0);
+  EXPECT_EQ(decimals(10), 0);
+  EXPECT_EQ(decimals(0), nullptr);
+  const auto json = nlohmann::json::parse(page_data({run_of("step.step_s", values_with({{0, 50.0}}))}));
+  EXPECT_EQ(json["charts"][0]["bounds"], nlohmann::json::parse("[null, 1.04]"));
+  EXPECT_EQ(json["charts"][0]["has_stragglers"], true);
+  EXPECT_EQ(json["runs"][0]["totals"]["is_share"], true);
 }
 
 TEST(DeckDifferences, AreTheKeysWithoutOneValueWhatOnlySomeHaveLast) {

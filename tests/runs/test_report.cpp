@@ -163,6 +163,59 @@ TEST(Report, DrawsEveryPointAndEscapesWhatFilesSay) {
   EXPECT_EQ(count(between(dom.output, "id=\"events\"", "</section>"), "<tr>"), 1 + 2);
 }
 
+/// A run's folder: 40 reports of a step each, the first of them slow, and a validation of 1000 samples.
+void write_run(const TemporaryFolder& folder, const std::string& name, double accuracy,
+               const std::string& deck = "") {
+  std::string metrics =
+      R"({"event":"start","time":1,"workers":2,"steps":40,"steps_per_epoch":40,"global_batch_size":8})"
+      "\n";
+  for (int step = 1; step <= 40; ++step)
+    metrics += R"({"event":"step","time":2,"step":)" + std::to_string(step) +
+               R"(,"loss":1,"samples_per_s":80,"step_s":)" + (step == 1 ? "5" : "0.1") +
+               (step == 20 ? R"(,"slowest_rank":1,"slowest_cost_s":0.5})" : "}") + "\n";
+  metrics += R"({"event":"validation","time":3,"step":40,"loss":1,"samples":1000,"accuracy_top1":)" +
+             std::to_string(accuracy) + "}\n";
+  std::filesystem::create_directories(folder.path(name));
+  write_file(folder.path(name) + "/metrics.jsonl", metrics);
+  if (!deck.empty()) write_file(folder.path(name) + "/deck.toml", deck);
+}
+
+/// The page of these runs after its script.
+std::string drawn_page(const TemporaryFolder& folder, const std::vector<std::string>& runs) {
+  std::vector<std::string> command = {FLOTILLA_EXECUTABLE, "report", "--output", folder.path("page.html")};
+  for (const std::string& name : runs) command.push_back(folder.path(name));
+  const Result made = run(command);
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  if (browser().empty()) return "";
+  const std::string dom = browse(folder.path("page.html"), 1300, folder, "--dump-dom").output;
+  EXPECT_EQ(between(dom, "<html", ">").find("data-errors"), std::string::npos) << dom;
+  return dom.substr(0, dom.find("<script"));
+}
+
+TEST(Report, ShowsOutliersStragglersAndTiesAsTheyAre) {
+  const TemporaryFolder folder;
+  write_run(folder, "a", 0.9126);
+  write_run(folder, "b", 0.9134);  // both are 91.3 % of 1000 samples
+  write_run(folder, "c", 0.5);
+  const std::string page = drawn_page(folder, {"a", "b", "c"});
+  if (page.empty()) GTEST_SKIP() << "the page was not opened: no browser is installed (chromium)";
+
+  for (const char* name : {"loss", "accuracy", "samples_per_s", "step_s"}) {
+    const std::string chart = between(page, std::string("id=\"chart-") + name + "\"", "</svg>");
+    const bool of_time = std::string(name).ends_with("_s");
+    EXPECT_EQ(count(between(chart, "class=\"stragglers\"", "</g>"), "<rect"), of_time ? 3 : 0) << name;
+    EXPECT_EQ(count(chart, "class=\"beyond\""), std::string(name) == "step_s" ? 3 : 0) << name;
+  }
+  EXPECT_EQ(count(page, "3 outliers beyond the edge: show"), 1);
+  EXPECT_EQ(count(page, "a worker was late"), 2);
+  EXPECT_EQ(count(page, "<strong>91.3\u202f%</strong>"), 2);
+  EXPECT_EQ(count(page, "class=\"tied\""), 2 * 2) << "best and last accuracy of two runs";
+  EXPECT_EQ(count(page, "class=\"best\""), 0);
+  const std::string events = between(page, "id=\"events\"", "</details>");
+  EXPECT_EQ(count(events, "<span class=\"straggler\">3 stragglers</span>"), 1) << events;
+  EXPECT_EQ(count(events, "<details open"), 0);
+}
+
 TEST(Report, LeavesOutFoldersWithoutAStepWhereSeveralAreGiven) {
   const TemporaryFolder folder;
   for (const char* name : {"run", "new", "data"}) std::filesystem::create_directories(folder.path(name));

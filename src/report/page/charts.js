@@ -93,6 +93,9 @@ function drawChart(chart) {
       high = Math.max(high, ys[i]);
     }
   }
+  const [least, most] = chart.clips && !chart.log ? chart.bounds : [-Infinity, Infinity];
+  if (Math.max(low, least) <= Math.min(high, most)) // otherwise only outliers are in view
+    [low, high] = [Math.max(low, least), Math.min(high, most)];
   const range = limits(low, high, chart.from_zero, chart.log);
   chart.frame = null;
   if (!range) {
@@ -100,7 +103,7 @@ function drawChart(chart) {
     return;
   }
   const f = chart.frame = frame(root, { width, height, range, log: chart.log, unit: chart.label, format: chart.format });
-  if (view.marks) drawMarks(f, shownRuns());
+  if (view.marks) drawMarks(f, shownRuns(), chart.has_stragglers);
   for (const { run, curve, xs, ys } of curves) {
     const span = visible(xs);
     f.plot.append(svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`,
@@ -111,9 +114,26 @@ function drawChart(chart) {
       if (ys[i] !== null && !(f.log && ys[i] <= 0))
         f.plot.append(svg('path', { class: 'dot', d: run.shape(f.x(xs[i]), f.y(ys[i]), 3.6), fill: run.color }));
   }
+  drawOutliers(chart, curves, range);
 }
-/** Checkpoints as ticks on the axis, resumes and faults as lines, stragglers as bands. */
-function drawMarks(f, ofRuns) {
+/** An arrow at the edge for each value in view that is beyond it, and a button that tells how many and shows them. */
+function drawOutliers(chart, curves, [low, high]) {
+  const f = chart.frame;
+  let count = 0;
+  for (const { run, curve, xs, ys } of chart.log ? [] : curves)
+    for (let i = firstAbove(xs, view.from - 1e-9); i < xs.length && xs[i] <= view.to; ++i) {
+      if (ys[i] === null || (ys[i] >= low && ys[i] <= high)) continue;
+      ++count;
+      const [y, tip] = ys[i] > high ? [f.top + 7, -6] : [f.bottom - 7, 6];
+      f.plot.append(svg('path', { class: 'beyond', d: `M${f.x(xs[i]) - 4.5},${y}l4.5,${tip}l4.5,${-tip}`, stroke: run.color },
+        svg('title', {}, `${run.name}, step ${number(run.series[curve.series][0][i], 9)}: ${chart.format(ys[i])}`)));
+    }
+  chart.note.hidden = count === 0 && (chart.clips || chart.log);
+  chart.note.textContent = count ? `⌃ ${count} ${count === 1 ? 'outlier' : 'outliers'} beyond the edge: show` : 'clip outliers';
+}
+/** Checkpoints as ticks on the axis, resumes and faults as lines, stragglers as bands where they explain the values. */
+function drawMarks(f, ofRuns, withStragglers) {
+  const bands = f.plot.appendChild(svg('g', { class: 'stragglers' })); // one layer: bands of several runs get no darker
   for (const run of ofRuns)
     for (const mark of run.marks) {
       const x = f.x(place(run, mark.step));
@@ -123,8 +143,7 @@ function drawMarks(f, ofRuns) {
       if (mark.kind === 'checkpoint')
         f.plot.append(svg('path', { d: `M${x},${f.bottom - 7}l4,7h-8Z`, fill: run.color, 'fill-opacity': .8 }, title));
       else if (mark.kind === 'straggler')
-        f.plot.append(svg('rect', { class: 'span', x, y: f.top, width: Math.max(1.5, until - x),
-          height: f.bottom - f.top, fill: 'var(--p0)' }, title));
+        withStragglers && bands.append(svg('rect', { x, y: f.top, width: Math.max(1.5, until - x), height: f.bottom - f.top }, title));
       else
         f.plot.append(svg('g', { class: 'moment', stroke: mark.kind === 'fault' ? 'var(--fault)' : run.color },
           svg('line', { x1: x, x2: x, y1: f.top, y2: f.bottom, 'stroke-dasharray': mark.kind === 'fault' ? undefined : '2 4' }),

@@ -3,6 +3,12 @@
 const figureNames = { auc: 'AUC', accuracy_top1: 'accuracy', average_accuracy_top1: 'accuracy (averaged weights)', r2: 'R²' };
 const figures = [...new Set(runs.map((run) => run.totals.figure).filter(Boolean))];
 const figureName = figures.length === 1 ? figureNames[figures[0]] || figures[0] : 'figure';
+const isShare = runs.some((run) => run.totals.is_share);
+/** Of a share so many digits as its samples can tell. */
+function figureText(value, run) {
+  if (!run.totals.is_share || value === null) return number(value, 5);
+  return `${run.totals.decimals === null ? number(100 * value, 5) : (100 * value).toFixed(run.totals.decimals)}\u202f%`;
+}
 const bestOf = (run) => run.totals.improvements.length ? run.totals.improvements.at(-1) : null;
 let target = null;
 {
@@ -13,15 +19,15 @@ let target = null;
 const reached = (run) => target === null ? null : run.totals.improvements.find((better) => better[0] >= target) || null;
 const columns = [
   { title: 'Ended', text: true, of: (run) => run.totals.ending, show: (value) => value },
-  { title: 'Workers', of: (run) => run.facts.workers || null, show: number },
+  { title: 'Workers', of: (run) => run.facts.workers || null, show: (v) => number(v) },
   { title: 'Steps', of: (run) => run.totals.step, show: (v) => number(v, 9) },
   { title: 'Epochs', of: (run) => run.totals.epochs, show: (v) => number(v, 3) },
   { title: 'Time', of: (run) => run.totals.seconds, show: duration },
-  { title: `Best ${figureName}`, figure: 1, of: (run) => bestOf(run) ? bestOf(run)[0] : null, show: (v) => number(v, 5) },
-  { title: `Last ${figureName}`, figure: 1, of: (run) => run.totals.last_figure, show: (v) => number(v, 5) },
+  { title: `Best ${figureName}`, figure: 1, of: (run) => bestOf(run) ? bestOf(run)[0] : null, show: figureText },
+  { title: `Last ${figureName}`, figure: 1, of: (run) => run.totals.last_figure, show: figureText },
   { title: 'Time to target', figure: -1, of: (run) => reached(run) ? reached(run)[2] : null, show: duration },
-  { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: number },
-  { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: number },
+  { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: (v) => number(v) },
+  { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: (v) => number(v) },
   { title: 'Samples/s', best: 1, of: (run) => run.totals.samples_per_s, show: (v) => scaled(v, '', 4) },
   { title: 'Exposed comm.', best: -1, of: (run) => run.totals.exposed_share, show: percent },
   { title: 'Sent by rank 0', best: -1, of: (run) => run.totals.sent_bytes, show: bytes },
@@ -51,32 +57,53 @@ function header(column, title, text) {
     html('button', { type: 'button', onclick: () => sortBy(column) }, title + (sorted ? sorting.down ? ' ↓' : ' ↑' : '')));
 }
 const fails = (column, run) => column.title === 'Ended' && run.totals.ending === 'failed';
-function resultCell(column, run) {
-  const value = column.of(run);
-  const all = runs.map(column.of).filter((each) => each !== null);
+/** "best", "tied" with other runs within the digits that are shown, or false. */
+function markOf(column, run) {
   const wanted = column.best || column.figure;
-  const isBest = wanted && runs.length > 1 && value !== null && value === Math[wanted > 0 ? 'max' : 'min'](...all);
-  return html('td', { class: fails(column, run) ? 'text fault' : column.text ? 'text' : isBest && 'best' }, column.show(value));
+  const all = runs.filter((each) => column.of(each) !== null);
+  if (!wanted || all.length < 2 || !all.includes(run)) return false;
+  const best = all.reduce((a, b) => wanted * (column.of(b) - column.of(a)) > 0 ? b : a);
+  const shown = (each) => column.show(column.of(each), each);
+  if (shown(run) !== shown(best)) return false;
+  const equal = all.filter((each) => shown(each) === shown(best)).length;
+  return equal === 1 ? 'best' : equal < all.length && 'tied';
+}
+function resultCell(column, run) {
+  const mark = markOf(column, run);
+  return html('td', { class: fails(column, run) ? 'text fault' : column.text ? 'text' : mark,
+    title: mark === 'tied' && 'equal to others within these digits' }, column.show(column.of(run), run));
+}
+/** The figure of a run that counts most: where it has no validations, its loss. */
+const headlineColumn = (run) => columns.find((column) => ['Best validation loss', 'Last training loss'].includes(column.title)
+  ? column.of(run) !== null : column.figure === 1 && bestOf(run));
+function headline(run) {
+  const column = headlineColumn(run);
+  if (!column) return null;
+  const best = column.figure && bestOf(run);
+  return html('div', { class: `headline ${markOf(column, run) || ''}` }, runs.length > 1 && html('h3', {}, swatch(run.color), run.name),
+    html('strong', {}, column.show(column.of(run), run)),
+    html('span', {}, column.title.toLowerCase().replace('auc', 'AUC').replace('r²', 'R²') + (best ? `, at step ${number(best[1], 9)} after ${duration(best[2])}` : '')));
 }
 function drawResults() {
   const content = runs.length === 1
-    ? html('dl', { class: 'tiles' }, ...columns.map((column) => html('div', { class: 'tile' },
-      html('dt', {}, column.title), html('dd', { class: fails(column, runs[0]) && 'fault' }, column.show(column.of(runs[0]))))))
+    ? html('dl', { class: 'tiles' }, ...columns.filter((column) => column !== headlineColumn(runs[0])).map((column) =>
+      html('div', { class: 'tile' }, html('dt', {}, column.title),
+        html('dd', { class: fails(column, runs[0]) && 'fault' }, column.show(column.of(runs[0]), runs[0])))))
     : html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'results-title' },
       html('table', {}, html('thead', {}, html('tr', {}, header('name', 'Run', true),
         ...columns.map((column) => header(column, column.title, column.text)))),
       html('tbody', {}, ...sortedRuns().map((run) => html('tr', {}, cell(swatch(run.color), run.name),
         ...columns.map((column) => resultCell(column, run)))))));
-  byId('results-body').firstChild?.remove();
-  byId('results-body').prepend(content);
+  byId('results-body').replaceChildren(html('div', { class: 'headlines' }, ...runs.map(headline)), content);
 }
 function addTarget() {
   if (target === null) return;
-  byId('results-body').append(html('p', { class: 'target' }, html('label', {}, `Target ${figureName}: `,
-    html('input', { type: 'number', step: 0.001, value: target, oninput: (event) => {
-      target = event.target.value === '' ? null : Number(event.target.value);
+  const scale = isShare ? 100 : 1;
+  byId('results').append(html('p', { class: 'target' }, html('label', {}, `Target ${figureName}: `,
+    html('input', { type: 'number', step: isShare ? 0.1 : 0.001, value: Number((scale * target).toPrecision(6)), oninput: (event) => {
+      target = event.target.value === '' ? null : Number(event.target.value) / scale;
       drawResults();
-    } })), ' reached in a validation; times count running only, from the first step.'));
+    } }), isShare ? ' %' : ''), ' reached in a validation; times count running only, from the first step.'));
 }
 function table(into, titles, rows) {
   byId(into).hidden = rows.length === 0;
@@ -87,6 +114,9 @@ function addTables() {
   table('differences', ['Key', ...runs.map((run) => run.name)], data.differences.map((row) =>
     html('tr', {}, cell(html('code', {}, row.key)), ...row.values.map((value) => cell(value || '–')))));
   const events = runs.flatMap((run) => run.marks.filter((mark) => mark.kind !== 'checkpoint').map((mark) => [run, mark]));
+  const kinds = ['fault', 'straggler', 'resume'].map((kind) => [kind, events.filter(([, mark]) => mark.kind === kind).length]);
+  byId('events-count').replaceChildren(...kinds.filter(([, count]) => count).map(([kind, count]) =>
+    html('span', { class: kind }, `${count} ${kind}${count === 1 ? '' : 's'}`)), events.length > 200 ? 'the first 200 are listed' : '');
   table('events', ['Run', 'Step', 'What', ''], events.slice(0, 200).map(([run, mark]) => html('tr', {},
     cell(swatch(run.color), run.name), cell([...new Set([mark.step, mark.until])].map((step) => number(step, 9)).join(' – ')),
     html('td', { class: mark.kind === 'fault' ? 'text fault' : 'text' }, mark.kind), html('td', { class: 'text' }, mark.text))));
@@ -105,15 +135,24 @@ function card(id, title, buttons) {
 }
 const charts = data.charts.map((description) => {
   const button = html('button', { type: 'button', 'aria-pressed': 'false', title: 'Logarithmic vertical axis' }, 'log');
-  const chart = { ...description, ...card(`chart-${description.name}`, description.title, [button]), log: false };
+  const note = html('button', { type: 'button', class: 'note', hidden: true });
+  const chart = { ...description, ...card(`chart-${description.name}`, description.title, [note, button]), note, log: false };
+  chart.bounds = [chart.bounds[0] ?? -Infinity, chart.bounds[1] ?? Infinity];
+  chart.clips = true;
+  note.addEventListener('click', () => {
+    chart.clips = !chart.clips;
+    drawChart(chart);
+  });
   chart.format = formats[chart.unit] || number;
-  chart.label = ['s', 'bytes'].includes(chart.unit) ? '' : chart.unit; // their ticks have units
+  chart.label = ['s', 'bytes', 'fraction'].includes(chart.unit) ? '' : chart.unit; // their ticks have units
   button.addEventListener('click', () => {
     chart.log = !chart.log;
     button.setAttribute('aria-pressed', chart.log);
     drawChart(chart);
   });
   const labels = chart.curves.filter((curve) => curve.label);
+  if (chart.has_stragglers && runs.some((run) => run.marks.some((mark) => mark.kind === 'straggler')))
+    chart.svg.before(html('div', { class: 'keys with-marks' }, html('span', {}, html('span', { class: 'swatch stragglers' }), 'a worker was late')));
   if (labels.length)
     chart.svg.before(html('div', { class: 'keys' }, ...labels.map((curve) => html('span', {}, svg('svg', { width: 26, height: 10, class: 'chart', style: 'width:26px' },
       svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`, d: 'M0,5H26', stroke: 'currentColor',
@@ -154,7 +193,10 @@ function addControls() {
   byId('legend').append(...runs.map((run) => html('label', { title: run.folder },
     html('input', { type: 'checkbox', checked: true, onchange: (event) => show(run, event.target.checked) }), symbol(run),
     html('span', {}, run.name))));
-  byId('marks').addEventListener('change', (event) => { view.marks = event.target.checked; draw(); });
+  byId('marks').addEventListener('change', (event) => { view.marks = event.target.checked;
+    document.documentElement.classList.toggle('no-marks', !view.marks);
+    draw();
+  });
   byId('share').addEventListener('change', (event) => { shares = event.target.checked; panels.forEach(drawPhases); });
   byId('reset').addEventListener('click', showAll);
   byId('theme').addEventListener('click', () => document.documentElement.classList.toggle('dark'));

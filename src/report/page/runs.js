@@ -24,7 +24,7 @@ function put(element, attributes, children) {
     if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
     else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? '' : value);
   }
-  element.append(...children.filter((child) => child !== null));
+  element.append(...children.filter((child) => child !== null && child !== false));
   return element;
 }
 
@@ -52,7 +52,7 @@ function duration(s) {
   const [scale, unit] = s >= 1 || s === 0 ? [1, 's'] : s >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
   return `${number(scale * s, 3)} ${unit}`;
 }
-const formats = { bytes, s: duration, steps: (v) => number(v, 6), 'samples/s': (v) => scaled(v, '', 4) };
+const formats = { bytes, s: duration, fraction: (v) => v === null ? '–' : `${number(100 * v)}\u202f%`, steps: (v) => number(v, 6), 'samples/s': (v) => scaled(v, '', 4) };
 
 // ---- The horizontal axis --------------------------------------------------------------------------------
 const axes = [
