@@ -89,8 +89,7 @@ void gather_pieces(MPI_Comm comm, int rank, std::span<const T> mine, std::span<T
 std::vector<std::int64_t> gather_lengths(MPI_Comm comm, int ranks, std::size_t mine, const CallSite& at) {
   const auto length = static_cast<std::int64_t>(mine);
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(ranks));
-  check(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm), "MPI_Allgather",
-        at.where);
+  gather_pieces(comm, 0, std::span(&length, 1), std::span(lengths), at);  // one value: one piece
   return lengths;
 }
 
@@ -274,6 +273,7 @@ template void Communicator::all_gather(std::span<const std::int64_t>, std::span<
 template void Communicator::all_gather(std::span<const std::byte>, std::span<std::byte>, CallSite) const;
 template void Communicator::all_gather(std::span<const char>, std::span<char>, CallSite) const;
 template std::vector<float> Communicator::gather(std::span<const float>, CallSite) const;
+template std::vector<double> Communicator::gather(std::span<const double>, CallSite) const;
 template std::vector<char> Communicator::gather(std::span<const char>, CallSite) const;
 
 }  // namespace flotilla::mpi

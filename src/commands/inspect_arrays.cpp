@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -75,9 +74,7 @@ std::string deck_values(const ArrayFacts& facts, bool deviation, bool scaled) {
 
 /// The last part of an array's name in small letters: "label" of "train/Label".
 std::string small_name(const ArrayFacts& facts) {
-  std::string small = facts.name.substr(facts.name.rfind('/') + 1);
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
+  return config::lower_case(facts.name.substr(facts.name.rfind('/') + 1));
 }
 
 /// Whether an array seems to hold what is predicted: by its name, else where it has one number a sample.

@@ -165,9 +165,7 @@ Target target_of(const Table& table, const std::string& named) {
   std::vector<std::string> small;
   for (const TableColumn& column : table.columns) {
     if (!named.empty() && column.name == named) return {.column = small.size()};
-    small.push_back(column.name);
-    std::ranges::transform(small.back(), small.back().begin(),
-                           [](unsigned char c) { return std::tolower(c); });
+    small.push_back(config::lower_case(column.name));
   }
   if (!named.empty())
     throw UserError(cat(table.path, ": has no column ", config::quoted(named),

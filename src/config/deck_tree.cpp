@@ -139,9 +139,7 @@ std::optional<SyntaxMistake> unquoted_string(const std::string& line, std::int64
   if (!is_letter && std::string_view("/~$._").find(line[begin]) == std::string_view::npos)
     return std::nullopt;
   const std::string word = printable(line.substr(begin, line.find_first_of(" \t\r,]#", begin) - begin));
-  std::string lower = word;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string lower = lower_case(word);
   const DeckPosition position{number, static_cast<std::int64_t>(begin) + 1};
   if (lower == "true" || lower == "false")
     return SyntaxMistake{position, cat(word, " is not a value: true and false are written in lower case")};

@@ -10,6 +10,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/suggestions.hpp"
+#include "src/config/values.hpp"
 
 namespace flotilla {
 namespace config {
@@ -30,10 +31,10 @@ using Words = std::vector<std::string>;
 Words words_of_text(std::string_view text) {
   Words words;
   bool inside = false;
-  for (const char letter : text) {
+  for (const char letter : lower_case(text)) {
     const bool is_part = std::isalnum(static_cast<unsigned char>(letter)) != 0;
     if (is_part && !inside) words.emplace_back();
-    if (is_part) words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    if (is_part) words.back() += letter;
     inside = is_part;
   }
   return words;

@@ -2,7 +2,6 @@
 #include "src/config/layer_texts.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <vector>
 
@@ -17,9 +16,8 @@ namespace {
 /// The word without what differs between the layer names of other programs: "BatchNorm2d" and "batch_norm"
 /// become "batchnorm".
 std::string plain_word(std::string_view word) {
-  std::string plain;
-  for (const char letter : word)
-    if (letter != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  std::string plain = config::lower_case(word);
+  std::erase(plain, '_');
   for (const std::string_view ending : {"1d", "2d"})
     if (plain.ends_with(ending)) plain.resize(plain.size() - ending.size());
   return plain;

@@ -94,4 +94,11 @@ std::string quoted(std::string_view text) {
   return '"' + printable(out) + '"';
 }
 
+std::string lower_case(std::string_view text) {
+  std::string small(text);
+  for (char& letter : small)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter + ('a' - 'A'));
+  return small;
+}
+
 }  // namespace flotilla::config

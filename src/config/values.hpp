@@ -28,4 +28,7 @@ std::string printable(std::string_view text);
 /// `text` as a TOML string: quotes around it, and whatever is not printable escaped.
 std::string quoted(std::string_view text);
 
+/// `text` with ASCII's letters in lower case.
+std::string lower_case(std::string_view text);
+
 }  // namespace flotilla::config

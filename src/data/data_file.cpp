@@ -184,8 +184,7 @@ std::string_view first_line(std::string_view text) {
 FileKind kind_of_text(std::string_view text) {
   constexpr auto format = FileFormat::text;
   const std::string_view line = first_line(text);
-  std::string small(line.substr(0, 20));
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string small = config::lower_case(line.substr(0, 20));
   if (small.starts_with("<!doctype html") || small.starts_with("<html"))
     return kind(other_format, "an HTML page",
                 "servers send one instead of a file that they lack: download it again");

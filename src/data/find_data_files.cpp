@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
 
@@ -271,9 +272,7 @@ bool comes_before(std::string_view a, std::string_view b) {
 }
 
 std::string small_ending(const std::string& name) {
-  std::string ending = fs::path(name).extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return ending;
+  return config::lower_case(fs::path(name).extension().string());
 }
 
 bool is_of_system(const std::string& name) {

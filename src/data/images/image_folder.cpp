@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <span>
@@ -119,9 +118,7 @@ std::string names_text(const std::vector<std::string>& names) {
 
 /// Whether a data set's part has this name: "train", "Val", "test" …
 bool names_part(const std::string& name, std::span<const std::string_view> parts) {
-  std::string small = name;
-  std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return std::ranges::find(parts, small) != parts.end();
+  return std::ranges::find(parts, config::lower_case(name)) != parts.end();
 }
 
 /// @throws UserError if the folders in `path` are the parts of a data set instead of its classes

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -136,10 +135,7 @@ KeyedName keyed(std::string_view name) {
   const std::size_t base = name.find_last_of('/') + 1;  // 0 where there is none
   const std::size_t point = name.find('.', base);
   if (point == name.npos || point == base) return {};
-  std::string extension(name.substr(point + 1));
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return {name.substr(0, point), std::move(extension)};
+  return {name.substr(0, point), config::lower_case(name.substr(point + 1))};
 }
 
 /// Collects the members of one sample after another.
