@@ -60,7 +60,7 @@ std::vector<std::string> lines_of(const Figures& figures, std::int64_t classes) 
   for (const Metric& metric : metrics()) {
     const auto found = figures.find(metric.key);
     if (found == figures.end() || metric.of == MetricOf::all || metric.key.ends_with("_bound")) continue;
-    if (metric.key == "accuracy_top5" && classes <= 5) continue;  // it is 1
+    if (!metric.is_shown(classes, found->second)) continue;
     lines.push_back(fmt::format("{:<12}{}", metric.label.empty() ? metric.key : metric.label,
                                 text_of(metric, found->second)));
     if (const auto bound = figures.find(cat(metric.key, "_bound")); bound != figures.end())

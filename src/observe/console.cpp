@@ -19,12 +19,10 @@ namespace flotilla {
 
 namespace {
 
-/// With fewer classes the label is among the five highest logits for most samples.
-constexpr std::int64_t min_classes_for_top5 = 11;
-
-/// @param classes 0: not known; of up to five all labels are among them
-bool shows_top5(std::int64_t classes, double share) {
-  return classes == 0 ? share < 1.0 : classes >= min_classes_for_top5;
+/// The figure for the console; nothing where the report has none, or the model has too few classes for it.
+std::optional<double> shown_top5(const StepReport& report) {
+  const std::optional<double> share = report.accuracy_top5;
+  return share && find_metric("accuracy_top5")->is_shown(report.classes, *share) ? share : std::nullopt;
 }
 
 void add_figure(std::string& line, const Metric& metric, double value) {
@@ -45,7 +43,7 @@ void for_each_figure(const ValidationReport& report, const Use& use) {
     const auto found = report.figures.find(metric.key);
     if (found == report.figures.end() || metric.of == MetricOf::all) continue;
     if (clicks && metric.of != MetricOf::clicks) continue;
-    if (metric.key == "accuracy_top5" && !shows_top5(report.classes, found->second)) continue;
+    if (!metric.is_shown(report.classes, found->second)) continue;
     use(metric, found->second);
   }
 }
@@ -152,8 +150,7 @@ std::string console_line(const StepReport& report) {
     line += fmt::format(", auc: {:.5f}, batch_auc: {:.5f}", *report.auc, *report.batch_auc);
   } else {
     if (report.accuracy_top1) line += fmt::format(", acc1: {:.5f}", *report.accuracy_top1);
-    if (report.accuracy_top5 && shows_top5(report.classes, *report.accuracy_top5))
-      line += fmt::format(", acc5: {:.5f}", *report.accuracy_top5);
+    if (const auto top5 = shown_top5(report)) line += fmt::format(", acc5: {:.5f}", *top5);
   }
   if (report.loss_scale) line += fmt::format(", loss_scale: {:.6g}", *report.loss_scale);
   if (report.skipped_steps && *report.skipped_steps > 0)
@@ -190,8 +187,7 @@ std::string short_line(const StartReport& run, const StepReport& report) {
   };
   add("auc", report.auc);
   if (!report.auc) add("accuracy_top1", report.accuracy_top1);
-  if (!report.auc && report.accuracy_top5 && shows_top5(report.classes, *report.accuracy_top5))
-    add("accuracy_top5", report.accuracy_top5);
+  if (!report.auc) add("accuracy_top5", shown_top5(report));
   if (report.skipped_steps && *report.skipped_steps > 0)
     line += fmt::format(", {} skipped", *report.skipped_steps);
   return line + fmt::format(", {} samples/s, lr {}", figure_text(report.samples_per_s),

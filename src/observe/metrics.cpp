@@ -34,6 +34,7 @@ constexpr Metric all_metrics[] = {
      .unit = "fraction",
      .meaning = "of the label being among the five highest",
      .averaged = true,
+     .min_classes = 11,
      .short_name = "acc5",
      .label = "top-5"},
     {.key = "macro_f1",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -46,12 +47,17 @@ struct Metric {
   bool averaged = false;  ///< Reported of the averaged weights too, as "average_KEY"
   Shown shown = Shown::five_digits;
   bool shown_averaged = false;    ///< The averaged weights' figure is on the console too
+  std::int64_t min_classes = 0;   ///< People are not shown it for models with fewer classes
   std::string_view short_name{};  ///< Name on the console; empty: its key
   std::string_view label{};       ///< In the lines of `flotilla evaluate`; empty: its key
   std::string_view heading{};     ///< In the table of `flotilla compare`; empty: an accuracy, in percent
   MetricChart chart{};
 
   std::string_view name_on_console() const { return short_name.empty() ? key : short_name; }
+  /// Whether the value is for people. @param classes of the model; 0: not known
+  bool is_shown(std::int64_t classes, double value) const {
+    return classes == 0 ? min_classes == 0 || value < 1.0 : classes >= min_classes;
+  }
   std::string average_key() const { return "average_" + std::string(key); }
 };
 

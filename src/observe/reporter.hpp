@@ -66,7 +66,7 @@ struct StepReport {
   std::optional<std::string> slowest_phase{};
   std::optional<std::int64_t> slowest_times{};
   std::optional<double> slowest_cost_s{};
-  std::int64_t classes = 0;  ///< For the console: below 10 it leaves accuracy_top5 out; 0: not known
+  std::int64_t classes = 0;  ///< Of the model; 0: not known
 };
 struct ValidationReport {
   std::int64_t step = 0;
