@@ -107,9 +107,10 @@ std::vector<std::string> FaultedRun::shared_memories() const {
   return all;
 }
 
-/// Nothing of the run may stay in shared memory or among temporary files. What Open MPI leaves there when its
-/// launcher itself was killed is not ours, and what cannot be removed, because that call failed, must stay;
-/// so may the empty file of a rank that died before all had opened it to share memory.
+/// Nothing of the run may stay in shared memory or among temporary files. Open MPI's own folder, which
+/// it leaves now and then where a process was killed, is not ours, nor are its segments where its launcher
+/// was killed. What cannot be removed, because that call failed, must stay; so may the empty file of a rank
+/// that died before all had opened it to share memory.
 void FaultedRun::look_for_files(Outcome& outcome) const {
   std::vector<std::string> folders = shared_memories();
   folders.push_back(place_.temporary);
@@ -117,8 +118,9 @@ void FaultedRun::look_for_files(Outcome& outcome) const {
   for (const std::string& folder : folders) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      const bool of_launcher = (outcome.fault.harm == Harm::kill_launcher || outcome.exit_code == 128 + 10) &&
-                               (name.starts_with("vader_segment.") || name.starts_with("ompi."));
+      const bool launcher_died = outcome.fault.harm == Harm::kill_launcher || outcome.exit_code == 128 + 10;
+      const bool of_launcher =
+          name.starts_with("ompi.") || (launcher_died && name.starts_with("vader_segment."));
       const bool empty = name.starts_with("flotilla-") && entry.is_regular_file() && entry.file_size() == 0;
       if (is_kept_state(entry)) continue;
       if (!of_launcher && !cannot_remove && !empty && name != "fill")
