@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -43,6 +44,15 @@ struct BenchStepArguments {
   bool operations = false;            ///< List every operation, not only their kinds
   std::string json;                   ///< Also as JSON into this file; empty: no
 };
+
+struct Figure {
+  std::string_view name;
+  double value = 0.0;
+};
+
+/// Ends a benchmark's output with two lines for scripts: "figure samples_per_s=5281.4 step_ms=12.1", and
+/// "valid: yes", or "valid: no: WHY" where `why_invalid` is not empty.
+void print_figures(const std::vector<Figure>& figures, const std::string& why_invalid);
 
 /// "64", "1K", "64M", "1G", with or without "B" or "iB": K is 1,024. @throws UserError for anything else.
 std::size_t bytes_from_text(const std::string& text);

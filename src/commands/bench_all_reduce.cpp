@@ -41,15 +41,21 @@ std::string way_of(const mpi::AllReduceBenchRow& row) {
   return row.communicators > 1 ? cat(row.algorithm, " x ", row.communicators) : row.algorithm;
 }
 
-/// "fastest in float32: mpi for 1024 to 4096 bytes, shared-memory for 8192 to 268435456 bytes". Not of
-/// "memory-limit", which no run can choose.
-std::string fastest_of(const std::vector<mpi::AllReduceBenchRow>& rows) {
-  std::map<std::size_t, const mpi::AllReduceBenchRow*> fastest;
+/// The fastest rows in float32 by their bytes; without "memory-limit", which no run can choose.
+using FastestRows = std::map<std::size_t, const mpi::AllReduceBenchRow*>;
+
+FastestRows fastest_of(const std::vector<mpi::AllReduceBenchRow>& rows) {
+  FastestRows fastest;
   for (const mpi::AllReduceBenchRow& row : rows) {
     if (row.wire != mpi::Wire::float32 || !row.correct || row.algorithm == "memory-limit") continue;
     const mpi::AllReduceBenchRow*& best = fastest[row.bytes];
     if (best == nullptr || row.time_us < best->time_us) best = &row;
   }
+  return fastest;
+}
+
+/// "fastest in float32: mpi for 1024 to 4096 bytes, shared-memory for 8192 to 268435456 bytes"
+std::string text_of(const FastestRows& fastest) {
   std::string text = "fastest in float32:";
   for (auto first = fastest.begin(); first != fastest.end();) {
     auto next = first;
@@ -223,8 +229,17 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
   agree(world, [&] {
     if (world.is_root() && !arguments.json.empty())
       write_text_file_atomically(arguments.json, rows.dump(2) + "\n");
-    if (world.is_root()) print_line(fastest_of(measured));
-    require(all_correct, "an all-reduce gave a wrong sum: see the rows above");
+    const std::string wrong = all_correct ? "" : "an all-reduce gave a wrong sum: see the rows above";
+    if (const FastestRows fastest = fastest_of(measured); world.is_root()) {
+      print_line(text_of(fastest));
+      std::vector<Figure> figures;
+      if (!fastest.empty())
+        figures = {{"bytes", static_cast<double>(fastest.rbegin()->first)},
+                   {"time_us", fastest.rbegin()->second->time_us},
+                   {"busbw_gb_s", fastest.rbegin()->second->busbw_gb_s}};
+      print_figures(figures, wrong);
+    }
+    require(all_correct, wrong);
   });
   return exit_done;
 }

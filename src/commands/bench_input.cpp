@@ -52,6 +52,7 @@ Config config_of(const BenchInputArguments& arguments) {
 /// Seconds that this rank took for `samples`.
 struct Rate {
   std::int64_t samples = 0;
+  std::int64_t replaced = 0;  ///< Samples that could not be read
   double seconds = 0.0;
   bool bytes = false;  ///< Samples are bytes, not floats
 };
@@ -60,7 +61,9 @@ Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t sampl
   Rate rate;
   const std::int64_t begin = trace::now_ns();
   do {
-    rate.bytes = !loader.next().bytes.pixels.empty();
+    const Batch& batch_taken = loader.next();
+    rate.bytes = !batch_taken.bytes.pixels.empty();
+    rate.replaced += batch_taken.replaced;
     rate.samples += batch;
     rate.seconds = flotilla::seconds(trace::now_ns() - begin);
   } while (samples > 0 ? rate.samples < samples : rate.seconds < seconds);
@@ -113,8 +116,8 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     take(*loader, sharding.batch, 0.1 * arguments.seconds, sharding.batch * (options.prefetch + 1));
     return take(*loader, sharding.batch, arguments.seconds, arguments.images);
   });
-  std::array<double, 2> sums{static_cast<double>(mine.samples) / mine.seconds,
-                             static_cast<double>(mine.samples)};
+  std::array<double, 3> sums{static_cast<double>(mine.samples) / mine.seconds,
+                             static_cast<double>(mine.samples), static_cast<double>(mine.replaced)};
   world.all_reduce(std::span<double>(sums));
   agree(world, [&] {
     if (!world.is_root()) return;
@@ -124,6 +127,8 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     print_line(fmt::format("{} x {}, batch {}, {:.0f} {} as {}, {:.2f} s", mpi::counted(world.size(), "rank"),
                            mpi::counted(config.data.threads, "thread"), sharding.batch, sums[1], unit, form,
                            mine.seconds));
+    print_figures({{"samples_per_s", sums[0]}},
+                  sums[2] > 0.0 ? fmt::format("{:.0f} {} could not be read", sums[2], unit) : "");
     print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
     if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,17 @@ std::array<double, step_phase_names.size()> phase_totals(const PhaseTimes& times
           seconds(times.exposed_comm_ns()), seconds(times.optimizer_ns)};
 }
 
+/// Seconds between the two in which this worker did not wait for others.
+double busy_s(const PhaseTimes& before, const PhaseTimes& after) {
+  return seconds((after.step_ns - after.exposed_comm_ns()) - (before.step_ns - before.exposed_comm_ns()));
+}
+
+/// Collective. The worker that is busy longest. Root knows it, others may not.
+std::size_t slowest_rank(const mpi::Communicator& world, double busy_s) {
+  const std::vector<double> all = world.gather(std::span<const double>(&busy_s, 1));
+  return static_cast<std::size_t>(std::ranges::max_element(all) - all.begin());
+}
+
 /// The operations of one step on its own buffers, in the state that the last step left. The optimizer takes
 /// gradients of zero: those of a step that overflowed are not finite, and would make the parameters so.
 std::vector<Operation> operations_of(RunParts& run, const Targets& targets) {
@@ -137,15 +149,17 @@ struct OperationKind {
   double flop = 0.0;
 };
 
-/// The kinds of operations, in the order of their first operations.
-std::vector<OperationKind> kinds_of(const std::vector<Operation>& operations) {
+/// The kinds of operations of a step, in the order of their first operations. @param micro_steps each does
+/// all operations but the optimizer's
+std::vector<OperationKind> kinds_of(const std::vector<Operation>& operations, std::int64_t micro_steps) {
   std::vector<OperationKind> kinds;
   for (const Operation& operation : operations) {
     auto kind = std::ranges::find(kinds, operation.what.kind, &OperationKind::name);
     if (kind == kinds.end()) kind = kinds.insert(kind, OperationKind{.name = operation.what.kind});
-    ++kind->count;
-    kind->seconds += operation.median_s();
-    kind->flop += operation.what.flop;
+    const auto times = operation.what.kind == "optimizer" ? 1 : static_cast<int>(micro_steps);
+    kind->count += times;
+    kind->seconds += times * operation.median_s();
+    kind->flop += times * operation.what.flop;
   }
   return kinds;
 }
@@ -190,10 +204,22 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
                   {});
   run.sync.strategy->start();
   const bool ahead = run.machine.device->info().runs_ahead;
-  const std::unique_ptr<Loader> loader = end_job_on_failure(
+  const auto step_on = [&](Loader& loader) {
+    return end_job_on_failure(failure, [&] { return trainer.step(loader); });
+  };
+  // The first steps take the training samples in their order: the same global batch gives the same loss on
+  // any number of ranks, to rounding. It is that of step 3, after two updates: later ones amplify rounding.
+  StepOutcome last;
+  std::unique_ptr<Loader> loader = end_job_on_failure(failure, [&] { return trainer.make_loader(); });
+  constexpr std::int64_t compared_step = 3;
+  double compared_loss = 0.0;
+  for (std::int64_t step = 1; step <= std::max(compared_step, arguments.steps / 10); ++step) {
+    last = step_on(*loader);
+    if (step == compared_step) compared_loss = last.loss;
+  }
+  loader.reset();
+  loader = end_job_on_failure(
       failure, [&] { return std::make_unique<ResidentBatches>(trainer.make_loader(), loading.kept); });
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(3, arguments.steps / 10); ++i)
-    end_job_on_failure(failure, [&] { return trainer.step(*loader); });
   std::vector<Operation> operations = operations_of(run, loader->next().targets());
 
   // Steps and operations alone take turns in rounds: what the machine does meanwhile hits both.
@@ -210,7 +236,7 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   auto phases_before = phase_totals(before);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
-      end_job_on_failure(failure, [&] { return trainer.step(*loader); });
+      last = step_on(*loader);
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0) {
         run.sync.strategy->consensus();  // ends what is under way to servers
         trainer.save();
@@ -236,20 +262,29 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   const double step_mean_s = seconds(after.step_ns - before.step_ns) / steps;
   const double stall_mean_s = seconds(after.stall_ns - before.stall_ns) / steps;
   const double step_median_s = median(step_s);
-  // The phases and the rest add up to the median step. The checkpoint stall is a mean: few steps wait for
-  // one, so its median would be 0.
+  const std::size_t slowest = slowest_rank(world, busy_s(before, after) / steps);
+  // The phases and the rest add up to the median step. The checkpoint stall is no part of it, and a mean: few
+  // steps wait for one, so its median would be 0.
   std::vector<std::pair<std::string, double>> phases;
   for (std::size_t i = 0; i < step_phase_names.size(); ++i)
     phases.emplace_back(step_phase_names[i], median(phase_s[i]));
   const double waits_s = phases[0].second + phases[3].second;
-  phases.emplace_back("checkpoint_stall", stall_mean_s);
   double rest_s = step_median_s;
   for (const auto& phase : phases) rest_s -= phase.second;
   phases.emplace_back("rest", rest_s);
-  const std::vector<OperationKind> kinds = kinds_of(operations);
+  phases.emplace_back("checkpoint_stall", stall_mean_s);
+  const std::vector<OperationKind> kinds = kinds_of(operations, config.train.accumulate_steps);
   double alone_s = 0.0;
-  for (const OperationKind& kind : kinds) alone_s += kind.seconds;
+  int count = 0;
+  for (const OperationKind& kind : kinds) {
+    alone_s += kind.seconds;
+    count += kind.count;
+  }
   const double samples_per_s = static_cast<double>(run.data.sharding.global_batch()) / step_median_s;
+  const std::string why_invalid = !std::isfinite(last.loss)            ? "the loss is not finite"
+                                  : run.model.loss_scale.skipped() > 0 ? "steps overflowed"
+                                                                       : "";
+  const mpi::Place& slowest_place = run.machine.places[slowest];
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
                               {"device", run.machine.device->info().description},
@@ -260,6 +295,10 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
                               {"operations_alone_us", alone_s * 1e6},
                               {"fraction", alone_s / step_median_s}};
   if (run.model.loss_scale.enabled()) json["skipped_steps"] = run.model.loss_scale.skipped();
+  json["loss_of_step_3"] = compared_loss;
+  json["valid"] = why_invalid.empty();
+  json["slowest_rank"] = slowest_place.rank;
+  json["slowest_host"] = slowest_place.host;
   json["step_mean_us"] = step_mean_s * 1e6;
   for (const auto& [phase, time_s] : phases) json[cat(phase, "_us")] = time_s * 1e6;
   for (const OperationKind& kind : kinds)
@@ -281,7 +320,7 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
     const StepTable table(step_median_s);
     print_line("operations alone, sums of medians");
     for (const OperationKind& kind : kinds) table.row("  " + kind.name, kind.seconds, kind.count, kind.flop);
-    table.row("  all of them", alone_s, static_cast<int>(operations.size()));
+    table.row("  all of them", alone_s, count);
     table.row("  step less these and its waits", step_median_s - alone_s - waits_s);
     if (arguments.operations) {
       print_line("each operation alone, median");
@@ -299,6 +338,12 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
     print_line(fmt::format(
         "{:.{}f} samples/s; the step takes {:.3f} of the time of its operations alone: fraction {:.3f}",
         samples_per_s, samples_per_s < 100.0 ? 2 : 0, step_median_s / alone_s, alone_s / step_median_s));
+    if (world.size() > 1) print_line(cat("slowest: rank ", slowest_place.rank, " on ", slowest_place.host));
+    print_figures({{"samples_per_s", samples_per_s},
+                   {"step_ms", step_median_s * 1e3},
+                   {"exposed_ms", phases[3].second * 1e3},
+                   {"efficiency", alone_s / step_median_s}},
+                  why_invalid);
     if (!arguments.json.empty()) write_text_file_atomically(arguments.json, json.dump(2) + "\n");
   }
   world.barrier();

@@ -149,9 +149,9 @@ inline() {
 }
 
 sweeps() {
-  # Three hosts are there. An all-reduce over them takes half a minute for each size (test_slurm.sh benchmark).
+  # Three hosts are there. An all-reduce over them takes half a minute for each size (test_slurm.sh scaling).
   case $1 in
-    *slurm_benchmark*) submit "${1/--nodes=4/--nodes=1}" ;;
+    *scaling_study*) submit "${1/--nodes=4/--nodes=1}" ;;
     sbatch*) submit "${1/--nodes=4/--nodes=3}" ;;
     *) run "$1" ;;
   esac

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The job scripts under a real Slurm (slurm.sh) on three hosts: jobs that are preempted, warned, put back while they save and
 # lose a host must go on by themselves and end as an undisturbed run does, each sample taken once and in its order.
-#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers benchmark no_environment no_start lost_rank rescue node_failure spare …]
+#   tests/hosts/test_slurm.sh build/cpu [barrier preemption warnings saving array servers scaling no_environment no_start lost_rank rescue node_failure spare …]
 set -euo pipefail
 # shellcheck source=tests/hosts/needs.sh
 . "$(dirname "$(readlink -f "$0")")/needs.sh"
@@ -132,11 +132,28 @@ servers() {
   [ "$(has servers start workers)" = "2 2" ] || fail "workers: $(has servers start workers)"
 }
 
-benchmark() {
-  local job
-  job=$(submit --nodes=3 "$source/jobscripts/slurm_benchmark.sbatch" "${common[0]}" "model.widths=[32]")
+# scaling: a study of three nodes; then one in which a node takes other samples than the others do.
+scaling() {
+  local job study
+  sed 's/^launches=5 /launches=2 /; s/^steps=100 /steps=30 /; s/^input_s=3 /input_s=0.5 /' "$source/jobscripts/scaling_study.sbatch" > study.sbatch
+  job=$(submit --nodes=3 study.sbatch "${common[0]}" "model.widths=[32]")
   follow "$job"
-  tail -n 4 "$job.out" | awk '$1 ~ /^[123]$/ && NF == 8 && $5 > 0 { rows++ } END { exit rows != 3 }' || fail "no table"
+  study=scaling/$job
+  [ "$(wc -l < "$study/scaling.csv")" = 13 ] || fail "not 2 launches of 6 steps: $(cat "$study/scaling.csv")"
+  awk '$1 ~ /weak|strong/ && $2 ~ /^[123]$/ && NF == 12 && $5 <= $4 && $4 <= $6 && $12 ~ /^h[012]$/ { rows++ } END { exit rows != 6 }' \
+    "$study/table" || fail "no table: $(cat "$study/table")"
+  grep -q '^valid: yes (losses' "$job.out" || fail "not valid"
+  grep -q '<svg.*</svg>' <(tr -d '\n' < "$study/scaling.html") || fail "no page"
+  in_place_of flotilla other_seed << END
+case "\$SLURM_JOB_NUM_NODES,\$SLURM_NNODES \$*" in
+  *"2 bench step"*) exec "$build/flotilla" "\$@" run.seed=2 ;;
+esac
+exec "$build/flotilla" "\$@"
+END
+  sed -i 's/^launches=2 /launches=1 /' study.sbatch
+  job=$(PATH=$work/other_seed:$PATH submit --nodes=2 study.sbatch "${common[0]}" "model.widths=[32]")
+  follow "$job"
+  grep -q '^valid: no: the loss of the same global batch is .* on 2 nodes and .* on 1 ' "$job.out" || fail "said to be valid"
 }
 
 # no_environment: a job at a site whose jobs get no environment. The line with module load, which here sets the shell's variables,

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <regex>
 
 #include "tests/runs/program.hpp"
 #include "tests/support/within.hpp"
@@ -214,7 +215,7 @@ TEST_F(Commands, BenchesPrintTablesAndJson) {
       flotilla(2, {"bench", "all-reduce", "--bytes", "4K", "--json", path("all-reduce.json")});
   const Result step =
       flotilla(2, {"bench", "step", source_path("inputs/mnist_mlp.toml"), "run.output=" + path("bench"),
-                   "--steps", "40", "--json", path("step.json")});
+                   "--steps", "40", "--checkpoint-every", "20", "--json", path("step.json")});
 
   ASSERT_EQ(all_reduce.exit_code, 0) << all_reduce.errors;
   const auto rows = nlohmann::json::parse(read_file(path("all-reduce.json")));
@@ -227,18 +228,28 @@ TEST_F(Commands, BenchesPrintTablesAndJson) {
     shared_memory = shared_memory || (row.at("algorithm") == "shared-memory" && row.at("correct"));
   }
   EXPECT_TRUE(mpi && shared_memory);
-  const std::size_t last = all_reduce.output.rfind('\n', all_reduce.output.size() - 2) + 1;
-  EXPECT_EQ(all_reduce.output.compare(last, 20, "fastest in float32: "), 0) << all_reduce.output;
-  EXPECT_TRUE(all_reduce.output.ends_with(" for 4096 bytes\n")) << all_reduce.output;
+  EXPECT_TRUE(std::regex_search(
+      all_reduce.output,
+      std::regex("\nfastest in float32: .* for 4096 bytes\n"
+                 "figure bytes=4096 time_us=[0-9.e+]+ busbw_gb_s=[0-9.e+-]+\nvalid: yes\n$")))
+      << all_reduce.output;
   ASSERT_EQ(step.exit_code, 0) << step.errors;
   const auto figures = nlohmann::json::parse(read_file(path("step.json")));
   EXPECT_GT(figures.at("fraction"), 0.0);
   double sum = 0.0;
-  for (const char* phase :
-       {"input", "forward", "backward", "exposed_comm", "optimizer", "checkpoint_stall", "rest"})
+  for (const char* phase : {"input", "forward", "backward", "exposed_comm", "optimizer", "rest"})
     sum += figures.at(std::string(phase) + "_us").get<double>();
   EXPECT_TRUE(test::within(sum, figures.at("step_us").get<double>(), 1e-6 * sum));
   EXPECT_GT(figures.at("step_mean_us"), 0.0);
+  EXPECT_GT(figures.at("checkpoint_stall_us"), 0.0);
+  EXPECT_TRUE(figures.at("valid"));
+  EXPECT_GT(figures.at("loss_of_step_3"), 0.0);
+  EXPECT_LT(figures.at("slowest_rank"), 2);
+  EXPECT_TRUE(std::regex_search(
+      step.output,
+      std::regex("\nslowest: rank [01] on [^\n]+\nfigure samples_per_s=[0-9.e+]+ step_ms=[0-9.e+-]+ "
+                 "exposed_ms=[0-9.e+-]+ efficiency=[0-9.]+\nvalid: yes\n$")))
+      << step.output;
   EXPECT_NE(step.output.find(", 2 workers, global batch 128"), std::string::npos) << step.output;
 }
 

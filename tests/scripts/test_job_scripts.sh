@@ -33,7 +33,7 @@ refused() {
 
 nothing_found() {
   local script
-  for script in slurm_cpu slurm_gpu slurm_parameter_server slurm_benchmark; do
+  for script in slurm_cpu slurm_gpu slurm_parameter_server scaling_study; do
     refused "$script.sbatch" 'which deck?'
     PATH=/usr/bin:/bin refused "$script.sbatch" 'no flotilla on PATH' deck.toml
   done
@@ -74,10 +74,21 @@ dry_runs() {
   expect_part 'the run that is looked at' "run           $HOME/b, step 0 reached" "$said"
   expect_part 'where the deck names it' 'run           runs/mnist, step 0 reached' \
     "$(DRY_RUN=1 bash "$source/jobscripts/slurm_cpu.sbatch" "$source/inputs/mnist_mlp.toml")"
-  said=$(DRY_RUN=1 bash "$source/jobscripts/slurm_benchmark.sbatch" deck.toml)
-  expect 'a dry run of the benchmark' '1 2 3' "$(sed -n 's/.*--nodes=\([0-9]*\) .* bench step .*/\1/p' <<< "$said" | paste -sd ' ')"
+  said=$(DRY_RUN=1 bash "$source/jobscripts/scaling_study.sbatch" "$source/inputs/resnet50_synthetic.toml")
+  # Nodes and what is set of the batch, in the first launch; then by a deck that gives the global batch.
+  expect 'a dry run of the study' '1, 1 train.accumulate_steps=6, 2, 2 train.accumulate_steps=3, 3, 3 train.accumulate_steps=2' \
+    "$(steps_of_study <<< "$said")"
+  expect 'its launches' 30 "$(grep -c ' bench step ' <<< "$said")"
+  said=$(DRY_RUN=1 bash "$source/jobscripts/scaling_study.sbatch" "$source/inputs/cnn_mnist.toml" train.global_batch_size=32)
+  expect_part 'the global batch of a study' ', 2 train.global_batch_size=64, 2 train.accumulate_steps=3 train.global_batch_size=192' \
+    "$(steps_of_study <<< "$said")"
   expect 'files that dry runs have written' '' "$(ls)"
   cd ..
+}
+
+# steps_of_study: of what a dry run says, the nodes and the batch of each step in the first launch.
+steps_of_study() {
+  sed -n 's/.*--nodes=\([0-9]*\) .* bench step .* device.threads=[0-9]* \(.*\)--steps .*/\1 \2/p' | head -n 6 | sed 's/ $//' | paste -sd , | sed 's/,/, /g'
 }
 
 # fake NAME: a command of the queue, from standard input.
