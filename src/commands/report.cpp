@@ -13,6 +13,7 @@
 #include "src/files/folders.hpp"
 #include "src/observe/print.hpp"
 #include "src/report/charts.hpp"
+#include "src/report/groups.hpp"
 #include "src/report/metrics_reader.hpp"
 #include "src/report/page_data.hpp"
 #include "src/report/read_run.hpp"
@@ -75,7 +76,8 @@ std::string make_report(const ReportArguments& given, const std::function<void(c
   std::string text;
   if (!given.svg.empty()) {
     make_output_folder(given.svg, "--svg");
-    const auto pictures = report::pictures_of(runs, names);
+    const std::vector<report::RunRecord> shown = report::folded(runs);
+    const auto pictures = report::pictures_of(shown, file_names_of(shown));
     for (const report::Picture& picture : pictures)
       write_text_file_atomically(cat(given.svg, "/", picture.name, ".svg"), picture.svg);
     text += cat("wrote ", pictures.size(), " pictures to ", given.svg, "\n");

@@ -298,8 +298,20 @@ std::string pale_color(std::size_t run) {
   return fmt::format("#{:02x}{:02x}{:02x}", pale(16), pale(8), pale(0));
 }
 
-/// The values of a reduced series, below all lines.
+/// The values of a reduced series, or the deviations from a mean over seeds, below all lines.
 void draw_band(Drawing& drawing, const RunRecord& run, const ChartCurve& curve, std::size_t index) {
+  if (const auto found = run.series.find(deviation_of(curve.series)); found != run.series.end()) {
+    std::vector<Point> outline;
+    for (const double sign : {1.0, -1.0}) {
+      for (std::size_t i = 0; i < found->second.size(); ++i) {
+        const auto [step, mean] = run.series.find(curve.series)->second[i];
+        if (std::isfinite(mean)) outline.push_back({step, mean + sign * found->second[i].value});
+      }
+      if (sign > 0.0) std::ranges::reverse(outline);
+    }
+    drawing.add(fmt::format(R"(<path class="deviation" d="{}Z" fill="{}" fill-opacity="0.18"/>)",
+                            path_of(drawing, outline), run_colors[index % run_colors.size()]));
+  }
   if (run.series.contains(mean_of(curve.series)))
     drawing.add(cat("<path d=\"", path_of(drawing, run.series.find(curve.series)->second),
                     "\" fill=\"none\" stroke=\"", pale_color(index), "\"/>"));
@@ -336,14 +348,20 @@ Point range_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   for (const RunRecord& run : runs)
-    for (const ChartCurve& curve : chart.curves)
-      if (const auto found = run.series.find(curve.series); found != run.series.end())
-        for (const Point& point : found->second)
-          if (std::isfinite(point.value)) {
-            const double value = std::clamp(point.value, chart.bounds.low, chart.bounds.high);
-            low = std::min(low, value);
-            high = std::max(high, value);
-          }
+    for (const ChartCurve& curve : chart.curves) {
+      const auto found = run.series.find(curve.series);
+      if (found == run.series.end()) continue;
+      const auto deviations = run.series.find(deviation_of(curve.series));
+      for (std::size_t i = 0; i < found->second.size(); ++i) {
+        const double mean = found->second[i].value;
+        if (!std::isfinite(mean)) continue;
+        const double deviation = deviations == run.series.end() ? 0.0 : deviations->second[i].value;
+        const double least =
+            chart.from_zero && mean >= 0.0 ? std::max(0.0, mean - deviation) : mean - deviation;
+        low = std::min(low, std::clamp(least, chart.bounds.low, chart.bounds.high));
+        high = std::max(high, std::clamp(mean + deviation, chart.bounds.low, chart.bounds.high));
+      }
+    }
   if (low > high) return {0.0, 1.0};
   if (chart.from_zero) low = std::min(0.0, low);
   const double room = high > low ? 0.05 * (high - low) : std::max(1e-12, 0.1 * std::abs(high));
@@ -368,12 +386,16 @@ std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunReco
   std::vector<LegendEntry> legend;
   if (runs.size() > 1)
     for (std::size_t i = 0; i < runs.size(); ++i)
-      legend.push_back({runs[i].name, cat("<path d=\"M0,0H30\" ", line_style(i, CurveStyle::strong), "/>",
-                                          marker_of(i, 15.0, 0.0))});
+      legend.push_back(
+          {runs[i].seeds > 1 ? cat(runs[i].name, ", ", runs[i].seeds, " seeds") : runs[i].name,
+           cat("<path d=\"M0,0H30\" ", line_style(i, CurveStyle::strong), "/>", marker_of(i, 15.0, 0.0))});
   if (chart.curves.size() > 1)
     for (const ChartCurve& curve : chart.curves)
       legend.push_back({curve.label, fmt::format(R"(<path d="M0,0H30" stroke="#000000" stroke-width="{}"/>)",
                                                  curve.style == CurveStyle::thin ? "1" : "2.2")});
+  if (std::ranges::any_of(runs, [](const RunRecord& run) { return run.seeds > 1; }))
+    legend.push_back({"mean ± standard deviation of seeds",
+                      R"(<rect y="-7" width="30" height="14" fill="#000000" fill-opacity="0.18"/>)"});
   if (is_clipped(chart))
     legend.push_back({"outliers, beyond the edge", arrow_of(15.0, 3.0, true, "#000000")});
   return legend;

@@ -53,7 +53,8 @@ struct Picture {
   std::string svg;
 };
 
-/// One for each chart of the runs over the steps, and one of the phases of each run that reports them.
+/// One for each chart of the runs, or of means over seeds, over the steps, and one of the phases of each run
+/// that reports them.
 /// @param file_names of the runs, for the names of those
 std::vector<Picture> pictures_of(const std::vector<RunRecord>& runs,
                                  const std::vector<std::string>& file_names);

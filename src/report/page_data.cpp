@@ -13,6 +13,7 @@
 #include "src/config/values.hpp"
 #include "src/observe/metrics.hpp"
 #include "src/report/charts.hpp"
+#include "src/report/groups.hpp"
 
 namespace flotilla::report {
 
@@ -207,7 +208,7 @@ Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
   Json series = Json::object();
   for (const Chart& chart : charts)
     for (const ChartCurve& curve : chart.curves)
-      for (const std::string& key : {curve.series, mean_of(curve.series)})
+      for (const std::string& key : {curve.series, mean_of(curve.series), deviation_of(curve.series)})
         if (const auto found = run.series.find(key); found != run.series.end())
           series[key] = series_json(found->second);
   const RunFacts& facts = run.facts;
@@ -256,13 +257,17 @@ std::string page_data(const std::vector<RunRecord>& runs) {
   for (const Chart& chart : charts) data["charts"].push_back(chart_json(chart));
   data["phases"] = phase_names;
   data["runs"] = Json::array();
+  for (const RunRecord& run : runs) data["runs"].push_back(run_json(run, charts));
+  data["groups"] = Json::array();
   std::vector<std::string> decks;
-  for (const RunRecord& run : runs) {
-    data["runs"].push_back(run_json(run, charts));
-    if (!run.deck.empty()) decks.push_back(run.deck);
+  for (const RunGroup& group : groups_of(runs)) {
+    if (const std::string& deck = runs[group.members.front()].deck; !deck.empty()) decks.push_back(deck);
+    Json json = group.members.size() > 1 ? run_json(mean_record(group, runs), charts) : Json::object();
+    json["members"] = group.members;
+    data["groups"].push_back(std::move(json));
   }
   data["differences"] = Json::array();
-  if (decks.size() == runs.size())
+  if (decks.size() == data["groups"].size())
     for (const DeckDifference& row : deck_differences(decks))
       data["differences"].push_back({{"key", row.key}, {"values", row.values}});
   const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -22,7 +22,8 @@ struct DeckDifference {
 /// The keys that differ, except run.output, which is specific to each run. @param decks texts of deck.toml
 std::vector<DeckDifference> deck_differences(const std::vector<std::string>& decks);
 
-/// The runs as the JSON that the page's script draws, in one line. No "<" is in it, so that no text of a run
+/// The runs as the JSON that the page's script draws, in one line, and their groups: of several runs with
+/// their mean. Differences are those of the groups' first decks. No "<" is in it, so that no text of a run
 /// can end the element that holds it.
 std::string page_data(const std::vector<RunRecord>& runs);
 

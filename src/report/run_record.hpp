@@ -78,10 +78,16 @@ inline std::string mean_of(std::string_view series) {
   return "mean " + std::string(series);
 }
 
+/// The key of the standard deviations over runs that differ in the seed only, beside the means of a series.
+inline std::string deviation_of(std::string_view series) {
+  return "deviation " + std::string(series);
+}
+
 /// A run as described by its folder.
 struct RunRecord {
   std::string name{};  ///< Unique among the runs of a report
   std::string folder{};
+  std::int64_t seeds = 1;  ///< Runs that this one is the mean of
   RunFacts facts{};
   std::map<std::string, std::vector<Point>, std::less<>> series{};  ///< By "step.loss", "validation.auc" …
   /// Seconds of a step; empty: the run does not report them.

@@ -180,14 +180,18 @@ void write_run(const TemporaryFolder& folder, const std::string& name, double ac
   if (!deck.empty()) write_file(folder.path(name) + "/deck.toml", deck);
 }
 
-/// The page of these runs after its script.
-std::string drawn_page(const TemporaryFolder& folder, const std::vector<std::string>& runs) {
-  std::vector<std::string> command = {FLOTILLA_EXECUTABLE, "report", "--output", folder.path("page.html")};
+/// The page of these runs after its script, and after `user`, a script that uses it.
+std::string drawn_page(const TemporaryFolder& folder, const std::vector<std::string>& runs, int width = 1300,
+                       const std::string& user = "") {
+  const std::string page = folder.path("page.html");
+  std::vector<std::string> command = {FLOTILLA_EXECUTABLE, "report", "--output", page};
   for (const std::string& name : runs) command.push_back(folder.path(name));
   const Result made = run(command);
   EXPECT_EQ(made.exit_code, 0) << made.errors;
   if (browser().empty()) return "";
-  const std::string dom = browse(folder.path("page.html"), 1300, folder, "--dump-dom").output;
+  std::string text = read_file(page);
+  write_file(page, text.insert(text.rfind("</body>"), "<script>" + user + "</script>"));
+  const std::string dom = browse(page, width, folder, "--dump-dom").output;
   EXPECT_EQ(between(dom, "<html", ">").find("data-errors"), std::string::npos) << dom;
   return dom.substr(0, dom.find("<script"));
 }
@@ -197,23 +201,72 @@ TEST(Report, ShowsOutliersStragglersAndTiesAsTheyAre) {
   write_run(folder, "a", 0.9126);
   write_run(folder, "b", 0.9134);  // both are 91.3 % of 1000 samples
   write_run(folder, "c", 0.5);
-  const std::string page = drawn_page(folder, {"a", "b", "c"});
+  write_run(folder, "d", 0.4);
+  const std::string page = drawn_page(folder, {"a", "b", "c", "d"});
   if (page.empty()) GTEST_SKIP() << "the page was not opened: no browser is installed (chromium)";
 
   for (const char* name : {"loss", "accuracy", "samples_per_s", "step_s"}) {
     const std::string chart = between(page, std::string("id=\"chart-") + name + "\"", "</svg>");
     const bool of_time = std::string(name).ends_with("_s");
-    EXPECT_EQ(count(between(chart, "class=\"stragglers\"", "</g>"), "<rect"), of_time ? 3 : 0) << name;
-    EXPECT_EQ(count(chart, "class=\"beyond\""), std::string(name) == "step_s" ? 3 : 0) << name;
+    EXPECT_EQ(count(between(chart, "class=\"stragglers\"", "</g>"), "<rect"), of_time ? 4 : 0) << name;
+    EXPECT_EQ(count(chart, "class=\"beyond\""), std::string(name) == "step_s" ? 4 : 0) << name;
   }
-  EXPECT_EQ(count(page, "3 outliers beyond the edge: show"), 1);
+  EXPECT_EQ(count(page, "4 outliers beyond the edge: show"), 1);
   EXPECT_EQ(count(page, "a worker was late"), 2);
   EXPECT_EQ(count(page, "<strong>91.3\u202f%</strong>"), 2);
   EXPECT_EQ(count(page, "class=\"tied\""), 2 * 2) << "best and last accuracy of two runs";
   EXPECT_EQ(count(page, "class=\"best\""), 0);
   const std::string events = between(page, "id=\"events\"", "</details>");
-  EXPECT_EQ(count(events, "<span class=\"straggler\">3 stragglers</span>"), 1) << events;
+  EXPECT_EQ(count(events, "<span class=\"straggler\">4 stragglers</span>"), 1) << events;
   EXPECT_EQ(count(events, "<details open"), 0);
+}
+
+TEST(Report, FoldsRunsThatDifferInTheSeedOnly) {
+  const TemporaryFolder folder;
+  for (const int seed : {1, 2, 3})
+    write_run(folder, "a-s" + std::to_string(seed), 0.90 + 0.01 * seed,
+              "[run]\nseed = " + std::to_string(seed) + "\n");
+  write_run(folder, "b", 0.5, "[run]\nseed = 1\n[train]\nepochs = 9\n");
+  const std::vector<std::string> runs = {"a-s1", "b", "a-s2", "a-s3"};
+  const std::string page = drawn_page(folder, runs);
+  if (page.empty()) GTEST_SKIP() << "the page was not opened: no browser is installed (chromium)";
+  const auto part = [](const std::string& text, const std::string& id) {
+    return between(text, "id=\"" + id + "\"", "</svg>");
+  };
+
+  EXPECT_EQ(count(page, "<strong>92.0\u202f%<small> ± 1.0\u202f%</small></strong>"), 1);
+  EXPECT_EQ(count(page, "<td class=\"best\">92.0\u202f%<small>± 1.0\u202f%</small></td>"), 2);
+  const std::string rows = between(between(page, "id=\"results\"", "</section>"), "<tbody>", "</tbody>");
+  EXPECT_EQ(count(rows, "<tr"), 2) << rows;
+  EXPECT_EQ(count(part(page, "chart-loss"), "class=\"deviation thin\""), 1);
+  EXPECT_EQ(count(part(page, "chart-loss"), "class=\"curve thin\""), 2);
+  EXPECT_GT(count(page, "mean ± standard deviation of the seeds"), 0);
+
+  const std::string open = drawn_page(folder, runs, 1300, "document.querySelector('.opener').click();");
+  EXPECT_EQ(count(open, "<tr class=\"member\">"), 3);
+  EXPECT_EQ(count(part(open, "chart-loss"), "class=\"deviation"), 0);
+  EXPECT_EQ(count(part(open, "chart-loss"), "class=\"curve thin\""), 4);
+  EXPECT_EQ(count(between(open, "id=\"legend\"", "id=\"axis\""), "<label"), 2 + 3);
+}
+
+TEST(Report, ShowsWhereATableHasMoreThanIsSeen) {
+  const TemporaryFolder folder;
+  write_run(folder, "a", 0.9);
+  write_run(folder, "b", 0.8);
+  if (drawn_page(folder, {"a", "b"}).empty())
+    GTEST_SKIP() << "the page was not opened: no browser is installed (chromium)";
+  const auto cues = [&](const std::string& left) {
+    const std::string page =
+        drawn_page(folder, {"a", "b"}, 700,
+                   "const box = document.querySelector('#results .scroll'); box.scrollLeft = " + left +
+                       "; box.dispatchEvent(new Event('scroll'));");
+    const std::string classes =
+        between(between(page, "id=\"results-body\"", "<table"), "<div class=\"scroll", "\"");
+    return std::pair(count(classes, "more-left"), count(classes, "more-right"));
+  };
+  EXPECT_EQ(cues("0"), std::pair(0, 1));
+  EXPECT_EQ(cues("40"), std::pair(1, 1));
+  EXPECT_EQ(cues("9999"), std::pair(1, 0));
 }
 
 TEST(Report, LeavesOutFoldersWithoutAStepWhereSeveralAreGiven) {

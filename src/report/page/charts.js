@@ -74,8 +74,14 @@ function curvesOf(chart) {
     return run.series[mean.series] ? [{ ...curve, band: true }, mean] : run.series[curve.series] ? [curve] : [];
   }).map((curve) => {
     const [xs, ys] = pointsOf(run, curve.series);
-    return { run, curve, xs, ys };
+    return { run, curve, xs, ys, deviations: run.series[`deviation ${curve.series}`]?.[1] };
   })).sort((a, b) => Boolean(b.curve.band) - Boolean(a.curve.band)); // bands below all lines
+}
+/** The outline of a mean ± its standard deviation. */
+function outlineOf(f, { xs, ys, deviations }, [begin, end], least) {
+  const side = (sign) => Array.from({ length: end - begin }, (_, k) => begin + k).filter((i) => ys[i] !== null)
+    .map((i) => `${f.x(xs[i]).toFixed(1)},${f.y(Math.max(least, ys[i] + sign * deviations[i])).toFixed(1)}`);
+  return `M${[...side(1), ...side(-1).reverse()].join('L')}Z`;
 }
 function drawChart(chart) {
   const root = chart.svg;
@@ -84,13 +90,15 @@ function drawChart(chart) {
   const height = 250;
   root.setAttribute('viewBox', `0 0 ${width} ${height}`);
   const curves = curvesOf(chart);
+  root.classList.toggle('many', shownRuns().length > 6);
   let [low, high] = [Infinity, -Infinity];
-  for (const { xs, ys } of curves) {
+  for (const { xs, ys, deviations } of curves) {
     const [begin, end] = visible(xs);
     for (let i = begin; i < end; ++i) {
       if (ys[i] === null || (chart.log && ys[i] <= 0)) continue;
-      low = Math.min(low, ys[i]);
-      high = Math.max(high, ys[i]);
+      const deviation = deviations && !chart.log ? deviations[i] : 0;
+      low = Math.min(low, chart.from_zero && ys[i] >= 0 ? Math.max(0, ys[i] - deviation) : ys[i] - deviation);
+      high = Math.max(high, ys[i] + deviation);
     }
   }
   const [least, most] = chart.clips && !chart.log ? chart.bounds : [-Infinity, Infinity];
@@ -104,6 +112,10 @@ function drawChart(chart) {
   }
   const f = chart.frame = frame(root, { width, height, range, log: chart.log, unit: chart.label, format: chart.format });
   if (view.marks) drawMarks(f, shownRuns(), chart.has_stragglers);
+  for (const each of curves)
+    if (each.deviations)
+      f.plot.append(svg('path', { class: `deviation${each.curve.thin ? ' thin' : ''}`, fill: each.run.color,
+        d: outlineOf(f, each, visible(each.xs), chart.log ? range[0] : -Infinity) }));
   for (const { run, curve, xs, ys } of curves) {
     const span = visible(xs);
     f.plot.append(svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`,
@@ -165,9 +177,9 @@ function phasesTop() {
 const sumOfPhases = (run, i) => run.phases.slice(1).reduce((sum, phase) => sum + phase[i], 0);
 function drawPhases(panel) {
   const { run, svg: root } = panel;
-  panel.card.hidden = !run.shown;
+  panel.card.hidden = !shownRuns().includes(run);
   panel.frame = null;
-  if (!run.shown) return;
+  if (panel.card.hidden) return;
   root.replaceChildren();
   const width = panel.card.clientWidth - 14;
   root.setAttribute('viewBox', `0 0 ${width} 230`);
@@ -207,11 +219,11 @@ function rowsAt(chart, x) {
       cell(duration(chart.run.phases[phase + 1][i])), cell(percent(chart.run.phases[phase + 1][i] / sum))));
     return [...rows.reverse(), html('tr', {}, cell('step'), cell(duration(sum)))];
   }
-  return curvesOf(chart).map(({ run, curve, xs, ys }) => {
+  return curvesOf(chart).map(({ run, curve, xs, ys, deviations }) => {
     const i = nearest(xs, x);
     const step = run.series[curve.series][0][i];
-    const name = [runs.length > 1 ? run.name : '', curve.label].filter(Boolean).join(', ') || chart.title;
-    return html('tr', {}, cell(swatch(run.color), name), cell(chart.format(ys[i])), cell(`step ${number(step, 9)}`));
+    const name = [runs.length > 1 ? nameOf(run) : '', curve.label].filter(Boolean).join(', ') || chart.title;
+    return html('tr', {}, cell(swatch(run.color), name), cell(chart.format(ys[i]) + (deviations ? ` ± ${chart.format(deviations[i])}` : '')), cell(`step ${number(step, 9)}`));
   });
 }
 /** Moves the cursor of all charts; the values are shown beside the one that has it. */

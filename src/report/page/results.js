@@ -5,8 +5,8 @@ const figures = [...new Set(runs.map((run) => run.totals.figure).filter(Boolean)
 const figureName = figures.length === 1 ? figureNames[figures[0]] || figures[0] : 'figure';
 const isShare = runs.some((run) => run.totals.is_share);
 /** Of a share so many digits as its samples can tell. */
-function figureText(value, run) {
-  if (!run.totals.is_share || value === null) return number(value, 5);
+function figureText(value, run, digits = 5) {
+  if (!run.totals.is_share || value === null) return number(value, digits);
   return `${run.totals.decimals === null ? number(100 * value, 5) : (100 * value).toFixed(run.totals.decimals)}\u202f%`;
 }
 const bestOf = (run) => run.totals.improvements.length ? run.totals.improvements.at(-1) : null;
@@ -20,19 +20,39 @@ const reached = (run) => target === null ? null : run.totals.improvements.find((
 const columns = [
   { title: 'Ended', text: true, of: (run) => run.totals.ending, show: (value) => value },
   { title: 'Workers', of: (run) => run.facts.workers || null, show: (v) => number(v) },
-  { title: 'Steps', of: (run) => run.totals.step, show: (v) => number(v, 9) },
+  { title: 'Steps', of: (run) => run.totals.step, show: (v) => number(Math.round(v), 9) },
   { title: 'Epochs', of: (run) => run.totals.epochs, show: (v) => number(v, 3) },
   { title: 'Time', of: (run) => run.totals.seconds, show: duration },
   { title: `Best ${figureName}`, figure: 1, of: (run) => bestOf(run) ? bestOf(run)[0] : null, show: figureText },
   { title: `Last ${figureName}`, figure: 1, of: (run) => run.totals.last_figure, show: figureText },
   { title: 'Time to target', figure: -1, of: (run) => reached(run) ? reached(run)[2] : null, show: duration },
-  { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: (v) => number(v) },
-  { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: (v) => number(v) },
-  { title: 'Samples/s', best: 1, of: (run) => run.totals.samples_per_s, show: (v) => scaled(v, '', 4) },
-  { title: 'Exposed comm.', best: -1, of: (run) => run.totals.exposed_share, show: percent },
+  { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: (v, run, digits) => number(v, digits) },
+  { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: (v, run, digits) => number(v, digits) },
+  { title: 'Samples/s', best: 1, of: (run) => run.totals.samples_per_s, show: (v, run, digits = 4) => scaled(v, '', digits) },
+  { title: 'Exposed comm.', best: -1, of: (run) => run.totals.exposed_share, show: (v, run, digits) => percent(v, digits) },
   { title: 'Sent by rank 0', best: -1, of: (run) => run.totals.sent_bytes, show: bytes },
   { title: 'Memory of rank 0', of: (run) => run.totals.memory_bytes || null, show: bytes },
 ].filter((column) => !column.figure || figures.length);
+/** The values of a column in the runs that have one. */
+const valuesOf = (column, unit) => (unit.runs || [unit]).map(column.of).filter((value) => value !== null);
+/** Of a group the mean, if all its runs reached the target where that is asked for; of texts how many have each. */
+function valueOf(column, unit) {
+  if (!unit.runs) return column.of(unit);
+  const values = valuesOf(column, unit);
+  if (column.text) {
+    const kinds = [...new Set(values)];
+    return kinds.length === 1 ? kinds[0] : kinds.map((kind) => `${values.filter((value) => value === kind).length} ${kind}`).join(', ');
+  }
+  if (!values.length || (column.title === 'Time to target' && values.length < unit.runs.length)) return null;
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+/** " ± 0.3 %": the standard deviation over the seeds; empty: there is none. */
+function deviationText(column, unit) {
+  const [values, mean] = [valuesOf(column, unit), valueOf(column, unit)];
+  if (!unit.runs || column.text || mean === null || values.length < 2) return '';
+  const deviation = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1));
+  return deviation > 1e-12 * Math.abs(mean) ? `± ${column.show(deviation, unit, 2)}` : '';
+}
 const sorting = { column: null, down: false };
 
 function sortBy(column) {
@@ -41,11 +61,11 @@ function sortBy(column) {
   drawResults();
 }
 /** Absent values come last in either direction. */
-function sortedRuns() {
-  if (!sorting.column) return runs;
-  const value = sorting.column === 'name' ? (run) => run.name : sorting.column.of;
+function sortedUnits() {
+  if (!sorting.column) return units;
+  const value = sorting.column === 'name' ? (unit) => unit.name : (unit) => valueOf(sorting.column, unit);
   const compare = (a, b) => typeof a === 'string' ? a.localeCompare(b, 'en', { numeric: true }) : a - b;
-  return [...runs].sort((a, b) => {
+  return [...units].sort((a, b) => {
     const [x, y] = [value(a), value(b)];
     if (x === null || y === null) return (x === null) - (y === null);
     return (sorting.down ? -1 : 1) * compare(x, y);
@@ -56,33 +76,49 @@ function header(column, title, text) {
   return html('th', { scope: 'col', class: text && 'text', 'aria-sort': sorted && (sorting.down ? 'descending' : 'ascending') },
     html('button', { type: 'button', onclick: () => sortBy(column) }, title + (sorted ? sorting.down ? ' ↓' : ' ↑' : '')));
 }
-const fails = (column, run) => column.title === 'Ended' && run.totals.ending === 'failed';
-/** "best", "tied" with other runs within the digits that are shown, or false. */
-function markOf(column, run) {
+const fails = (column, unit) => column.title === 'Ended' && valuesOf(column, unit).includes('failed');
+/** "best", "tied" with others within the digits that are shown, or false. */
+function markOf(column, unit) {
   const wanted = column.best || column.figure;
-  const all = runs.filter((each) => column.of(each) !== null);
-  if (!wanted || all.length < 2 || !all.includes(run)) return false;
-  const best = all.reduce((a, b) => wanted * (column.of(b) - column.of(a)) > 0 ? b : a);
-  const shown = (each) => column.show(column.of(each), each);
-  if (shown(run) !== shown(best)) return false;
+  const all = units.filter((each) => valueOf(column, each) !== null);
+  if (!wanted || all.length < 2 || !all.includes(unit)) return false;
+  const best = all.reduce((a, b) => wanted * (valueOf(column, b) - valueOf(column, a)) > 0 ? b : a);
+  const shown = (each) => column.show(valueOf(column, each), each);
+  if (shown(unit) !== shown(best)) return false;
   const equal = all.filter((each) => shown(each) === shown(best)).length;
-  return equal === 1 ? 'best' : equal < all.length && 'tied';
+  return equal === 1 ? 'best' : 2 * equal <= all.length && 'tied';
 }
-function resultCell(column, run) {
-  const mark = markOf(column, run);
-  return html('td', { class: fails(column, run) ? 'text fault' : column.text ? 'text' : mark,
-    title: mark === 'tied' && 'equal to others within these digits' }, column.show(column.of(run), run));
+function resultCell(column, unit) {
+  const mark = markOf(column, unit);
+  const deviation = deviationText(column, unit);
+  return html('td', { class: fails(column, unit) ? 'text fault' : column.text ? 'text' : mark,
+    title: mark === 'tied' && 'equal to others within these digits' }, column.show(valueOf(column, unit), unit),
+  deviation && html('small', {}, deviation));
+}
+/** Opens a group into its runs, or folds it; null for a run. */
+const opener = (unit) => unit.runs ? html('button', { type: 'button', class: 'opener', 'aria-expanded': String(unit.open),
+  title: unit.open ? 'fold into the mean' : 'show each run', onclick: () => {
+    unit.open = !unit.open;
+    drawLegend();
+    drawResults();
+    redraw();
+  } }, `${unit.open ? '▾' : '▸'} ${unit.runs.length} seeds`) : null;
+function rowsOf(unit) {
+  const row = (each, name) => html('tr', { class: each !== unit && 'member' }, name, ...columns.map((column) => resultCell(column, each)));
+  return [row(unit, cell(swatch(unit.color), unit.name, opener(unit))),
+    ...(unit.open ? unit.runs : []).map((run) => row(run, cell(run.name)))];
 }
 /** The figure of a run that counts most: where it has no validations, its loss. */
-const headlineColumn = (run) => columns.find((column) => ['Best validation loss', 'Last training loss'].includes(column.title)
-  ? column.of(run) !== null : column.figure === 1 && bestOf(run));
-function headline(run) {
-  const column = headlineColumn(run);
+const headlineColumn = (unit) => columns.find((column) => (column.figure === 1 ||
+  ['Best validation loss', 'Last training loss'].includes(column.title)) && valueOf(column, unit) !== null);
+function headline(unit) {
+  const column = headlineColumn(unit);
   if (!column) return null;
-  const best = column.figure && bestOf(run);
-  return html('div', { class: `headline ${markOf(column, run) || ''}` }, runs.length > 1 && html('h3', {}, swatch(run.color), run.name),
-    html('strong', {}, column.show(column.of(run), run)),
-    html('span', {}, column.title.toLowerCase().replace('auc', 'AUC').replace('r²', 'R²') + (best ? `, at step ${number(best[1], 9)} after ${duration(best[2])}` : '')));
+  const best = column.figure && !unit.runs && bestOf(unit);
+  const about = best ? `, at step ${number(best[1], 9)} after ${duration(best[2])}` : unit.runs ? `, ${unit.runs.length} seeds` : '';
+  return html('div', { class: `headline ${markOf(column, unit) || ''}` }, runs.length > 1 && html('h3', {}, swatch(unit.color), unit.name),
+    html('strong', {}, column.show(valueOf(column, unit), unit), unit.runs && html('small', {}, ` ${deviationText(column, unit)}`)),
+    html('span', {}, column.title.replace(/^./, (letter) => letter.toLowerCase()) + about));
 }
 function drawResults() {
   const content = runs.length === 1
@@ -92,9 +128,9 @@ function drawResults() {
     : html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'results-title' },
       html('table', {}, html('thead', {}, html('tr', {}, header('name', 'Run', true),
         ...columns.map((column) => header(column, column.title, column.text)))),
-      html('tbody', {}, ...sortedRuns().map((run) => html('tr', {}, cell(swatch(run.color), run.name),
-        ...columns.map((column) => resultCell(column, run)))))));
-  byId('results-body').replaceChildren(html('div', { class: 'headlines' }, ...runs.map(headline)), content);
+      html('tbody', {}, ...sortedUnits().flatMap(rowsOf))));
+  byId('results-body').replaceChildren(html('div', { class: 'headlines' }, ...units.map(headline)), content);
+  if (content.className === 'scroll') cue(content);
 }
 function addTarget() {
   if (target === null) return;
@@ -105,13 +141,22 @@ function addTarget() {
       drawResults();
     } }), isShare ? ' %' : ''), ' reached in a validation; times count running only, from the first step.'));
 }
+/** Shows by a shadow at which sides a box holds more than is seen. */
+function cue(box) {
+  const update = () => {
+    box.classList.toggle('more-left', box.scrollLeft > 1);
+    box.classList.toggle('more-right', box.scrollWidth - box.clientWidth - box.scrollLeft > 1);
+  };
+  box.addEventListener('scroll', update, { passive: true });
+  new ResizeObserver(update).observe(box);
+}
 function table(into, titles, rows) {
   byId(into).hidden = rows.length === 0;
   byId(into).querySelector('.scroll').append(html('table', {}, html('thead', {}, html('tr', {},
     ...titles.map((title) => html('th', { scope: 'col', class: 'text' }, title)))), html('tbody', {}, ...rows)));
 }
 function addTables() {
-  table('differences', ['Key', ...runs.map((run) => run.name)], data.differences.map((row) =>
+  table('differences', ['Key', ...units.map((unit) => unit.name)], data.differences.map((row) =>
     html('tr', {}, cell(html('code', {}, row.key)), ...row.values.map((value) => cell(value || '–')))));
   const events = runs.flatMap((run) => run.marks.filter((mark) => mark.kind !== 'checkpoint').map((mark) => [run, mark]));
   const kinds = ['fault', 'straggler', 'resume'].map((kind) => [kind, events.filter(([, mark]) => mark.kind === kind).length]);
@@ -121,8 +166,9 @@ function addTables() {
     cell(swatch(run.color), run.name), cell([...new Set([mark.step, mark.until])].map((step) => number(step, 9)).join(' – ')),
     html('td', { class: mark.kind === 'fault' ? 'text fault' : 'text' }, mark.kind), html('td', { class: 'text' }, mark.text))));
   byId('decks').hidden = runs.every((run) => !run.deck);
-  for (const run of runs)
-    if (run.deck) byId('decks').append(html('details', {}, html('summary', {}, run.name), html('pre', {}, run.deck)));
+  for (const unit of units)
+    if (unit.deck) byId('decks').append(html('details', {}, html('summary', {}, nameOf(unit) + (unit.runs ? `: that of ${unit.runs[0].name}` : '')),
+      html('pre', {}, unit.deck)));
   const warnings = runs.flatMap((run) => run.warnings);
   if (warnings.length) Object.assign(byId('problem'), { hidden: false, textContent: warnings.join('\n') });
 }
@@ -151,17 +197,17 @@ const charts = data.charts.map((description) => {
     drawChart(chart);
   });
   const labels = chart.curves.filter((curve) => curve.label);
-  if (chart.has_stragglers && runs.some((run) => run.marks.some((mark) => mark.kind === 'straggler')))
-    chart.svg.before(html('div', { class: 'keys with-marks' }, html('span', {}, html('span', { class: 'swatch stragglers' }), 'a worker was late')));
-  if (labels.length)
-    chart.svg.before(html('div', { class: 'keys' }, ...labels.map((curve) => html('span', {}, svg('svg', { width: 26, height: 10, class: 'chart', style: 'width:26px' },
+  const areas = [units.some((unit) => unit.runs) && ['deviation', 'mean ± standard deviation of the seeds'],
+    chart.has_stragglers && runs.some((run) => run.marks.some((mark) => mark.kind === 'straggler')) && ['stragglers', 'a worker was late']];
+  chart.svg.before(html('div', { class: 'keys' }, ...labels.map((curve) => html('span', {}, svg('svg', { width: 26, height: 10, class: 'chart', style: 'width:26px' },
       svg('path', { class: `curve${curve.thin ? ' thin' : ''}${curve.band ? ' band' : ''}`, d: 'M0,5H26', stroke: 'currentColor',
         'stroke-dasharray': curve.series.includes('average_') ? '5 3' : undefined }),
-      curve.thin ? null : svg('path', { d: shapes[0](13, 5, 3.2), fill: 'currentColor' })), curve.label))));
+      curve.thin ? null : svg('path', { d: shapes[0](13, 5, 3.2), fill: 'currentColor' })), curve.label)),
+  ...areas.filter(Boolean).map(([kind, text]) => html('span', { class: `of-${kind}` }, html('span', { class: `swatch ${kind}` }), text))));
   return chart;
 });
-const panels = runs.filter((run) => run.phases[0].length).map((run) =>
-  ({ run, ...card(`phases-${runs.indexOf(run)}`, runs.length > 1 ? run.name : 'A step of rank 0', []) }));
+const panels = withRuns.filter((run) => run.phases[0].length).map((run) =>
+  ({ run, ...card(`phases-${withRuns.indexOf(run)}`, runs.length > 1 ? nameOf(run) : 'A step of rank 0', []) }));
 
 function draw() {
   charts.forEach(drawChart);
@@ -181,18 +227,23 @@ function symbol(run) {
   return svg('svg', { width: 24, height: 12 }, svg('path', { d: 'M0,6H24', stroke: run.color, 'stroke-width': 2.5,
     'stroke-dasharray': run.dash || undefined }), svg('path', { d: run.shape(12, 6, 4), fill: run.color }));
 }
+const redraw = () => view.zoomed ? draw() : showAll();
 function show(run, shown) {
   run.shown = shown;
-  if (view.zoomed) draw();
-  else showAll();
+  drawLegend();
+  redraw();
+}
+function drawLegend() {
+  const chip = (run) => html('label', { title: run.folder }, html('input', { type: 'checkbox', checked: run.shown,
+    onchange: (event) => show(run, event.target.checked) }), symbol(run), html('span', {}, run.name));
+  byId('legend').replaceChildren(...units.flatMap((unit) => !unit.runs ? [chip(unit)]
+    : [html('span', { class: 'group' }, chip(unit), opener(unit), ...(unit.open ? unit.runs.map(chip) : []))]));
 }
 function addControls() {
   byId('axis').append(...axes.map((axis) => html('label', {}, html('input', { type: 'radio', name: 'axis',
     id: `x-${axis.name}`, onchange: () => setAxis(axis) }), axis.name)));
   byId('legend').hidden = runs.length < 2;
-  byId('legend').append(...runs.map((run) => html('label', { title: run.folder },
-    html('input', { type: 'checkbox', checked: true, onchange: (event) => show(run, event.target.checked) }), symbol(run),
-    html('span', {}, run.name))));
+  drawLegend();
   byId('marks').addEventListener('change', (event) => { view.marks = event.target.checked;
     document.documentElement.classList.toggle('no-marks', !view.marks);
     draw();
@@ -203,7 +254,7 @@ function addControls() {
   byId('phases-legend').append(...data.phases.map((name, i) => html('span', {}, swatch(`var(--p${i})`), name)));
 }
 function addHeader() {
-  const title = runs.length === 1 ? runs[0].name : `${runs.length} runs`;
+  const title = units.length === 1 ? nameOf(units[0]) : units.length < runs.length ? `${runs.length} runs, ${units.length} settings` : `${runs.length} runs`;
   document.title = `${title} – Flotilla report`;
   byId('title').textContent = title;
   const { workers, device, all_reduce: allReduce, parameters, global_batch: batch } = runs[0].facts;
@@ -226,5 +277,6 @@ byId('phases').append(...panels.map((panel) => panel.card));
 byId('phases-section').hidden = panels.length === 0;
 byId('phases').classList.toggle('grid', panels.length > 1);
 [...charts, ...panels].forEach(listen);
+document.querySelectorAll('main > section > .scroll, #events .scroll, pre').forEach(cue);
 setAxis(axes.find((axis) => location.hash.includes(`x=${axis.name}`)) || axes[0]);
 addEventListener('resize', draw);

@@ -24,7 +24,7 @@ function put(element, attributes, children) {
     if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
     else if (value !== undefined && value !== false) element.setAttribute(key, value === true ? '' : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== false));
+  element.append(...children.filter((child) => (child ?? false) !== false));
   return element;
 }
 
@@ -43,7 +43,7 @@ function scaled(value, unit, digits = 3) {
   return `${Number((value / 1000 ** power).toPrecision(digits))}\u202f${steps[power]}${unit}`.replace(/\u202f$/, '');
 }
 const bytes = (value) => scaled(value, 'B');
-const percent = (value) => value === null ? '–' : `${number(100 * value, 3)}\u202f%`;
+const percent = (value, digits = 3) => value === null ? '–' : `${number(100 * value, digits)}\u202f%`;
 /** "1 h 03 min", "45.2 s", "3.1 ms". */
 function duration(s) {
   if (s === null || Number.isNaN(s)) return '–';
@@ -97,18 +97,23 @@ const shapes = [
   (x, y, r) => `M${x},${y - 1.3 * r}l${1.2 * r},${2.2 * r}h${-2.4 * r}Z`,
   (x, y, r) => `M${x},${y - 1.4 * r}l${1.4 * r},${1.4 * r}l${-1.4 * r},${1.4 * r}l${-1.4 * r},${-1.4 * r}Z`,
 ];
-runs.forEach((run, i) => {
-  run.color = `var(--c${i % 8})`;
-  run.dash = dashes[Math.floor(i / 8) % 4];
-  run.shape = shapes[i % 4];
-  run.shown = true;
+/** What is drawn and listed: a run, or the mean of runs that differ in the seed only, which opens into these. */
+const units = data.groups.map((group) => group.members.length === 1 ? runs[group.members[0]]
+  : Object.assign(group, { runs: group.members.map((member) => runs[member]), open: false }));
+const withRuns = units.flatMap((unit) => [unit, ...unit.runs || []]);
+units.forEach((unit, i) => {
+  Object.assign(unit, { color: `var(--c${i % 8})`, dash: dashes[Math.floor(i / 8) % 4], shape: shapes[i % 4], shown: true });
+  (unit.runs || []).forEach((run, k) =>
+    Object.assign(run, { color: unit.color, dash: dashes[(k + 1) % 4], shape: shapes[(i + k) % 4], shown: true }));
 });
-const shownRuns = () => runs.filter((run) => run.shown);
+/** "adam, 3 seeds" */
+const nameOf = (unit) => unit.runs ? `${unit.name}, ${unit.runs.length} seeds` : unit.name;
+const shownRuns = () => units.filter((unit) => unit.shown).flatMap((unit) => unit.open ? unit.runs.filter((run) => run.shown) : [unit]);
 
 /** The points of a curve of a run that has it, on the present axis: [xs, ys]. */
 const placed = new Map();
 function pointsOf(run, name) {
-  const key = `${runs.indexOf(run)} ${view.axis.name} ${name}`;
+  const key = `${withRuns.indexOf(run)} ${view.axis.name} ${name}`;
   const [steps, ys] = run.series[name];
   if (!placed.has(key)) placed.set(key, steps.map((step) => place(run, step)));
   return [placed.get(key), ys];
