@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <source_location>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -12,136 +14,227 @@
 #include "mpi/core/backoff.hpp"
 #include "mpi/core/collective_checks.hpp"
 #include "mpi/core/native.hpp"
+#include "mpi/core/rank_tree.hpp"
 
 namespace flotilla::mpi {
 
 namespace {
 
+constexpr int gathering_tag = 6;
 constexpr int note_tag = 7;
+
+/// What a note says.
+constexpr char stop_note = 1;
+constexpr char end_note = 0;
 
 /// A worker's record of a meeting, in doubles: what comes before its values.
 enum Record : std::size_t { record_stop, record_steps, record_values };
+/// The result of a meeting: what comes before the sums.
+enum MeetingResult : std::size_t { result_stop, result_sums };
+
+enum Named : std::size_t { named_steps, named_step_s, named_values };
+enum Agreement : std::size_t { agreed_steps, agreed_catch_up_s, agreed_values };
 
 constexpr int rendezvous_spins = 200;
 /// Time between two polls of a worker that steps alone: polling may yield the processor.
 constexpr std::int64_t look_every_ns = 1'000'000;
 
-/// A non-blocking all-gather. Its memory is made once.
+/// Gathers a record of each worker, in rank order, on worker 0 and brings what that one computes from them to
+/// all, along a tree: a worker sends one message to each of its neighbours. It moves on in done() only, which
+/// a worker must call until the result has gone to its children. Memory is made once.
 class Gathering {
  public:
-  Gathering(const Communicator& workers, const char* kind, std::size_t values)
+  using Compute = std::function<void(std::span<const double> records, std::span<double> result)>;
+
+  Gathering(const Communicator& workers, const char* kind, std::size_t values, std::size_t results,
+            Compute compute)
       : comm_(NativeHandle::of(workers)),
         log_(NativeHandle::log(workers)),
         kind_(kind),
-        mine_(values),
-        all_(values * static_cast<std::size_t>(workers.size())) {}
+        rank_(workers.rank()),
+        tree_(rank_, workers.size()),
+        values_(values),
+        records_(values * static_cast<std::size_t>(tree_.end - rank_)),
+        result_(results),
+        compute_(std::move(compute)) {
+    requests_.reserve(tree_.children.size() + 2);
+  }
 
-  std::span<double> mine() { return mine_; }
-  std::span<const double> all() const { return all_; }
-  bool started() const { return started_; }
+  std::span<double> mine() { return std::span(records_).first(values_); }
+  std::span<const double> result() const { return result_; }
+  const RankTree& tree() const { return tree_; }
+  CollectiveLog& log() { return log_; }
+  bool started() const { return stage_ != Stage::idle; }
+  /// Bytes that this worker sends for one result.
+  std::size_t sent_bytes() const {
+    return sizeof(double) *
+           ((tree_.parent < 0 ? 0 : records_.size()) + tree_.children.size() * result_.size());
+  }
+
   /// @param step −1: ranks may differ
   void start(std::int64_t step, std::source_location where = std::source_location::current()) {
-    log_.begin(kind_, type_word<double>(), std::ssize(mine_), {step, where});
-    const auto count = static_cast<int>(mine_.size());
-    check(MPI_Iallgather(mine_.data(), count, MPI_DOUBLE, all_.data(), count, MPI_DOUBLE, comm_, &request_),
-          "MPI_Iallgather");
-    started_ = true;
+    log_.begin(kind_, type_word<double>(), static_cast<std::int64_t>(values_), {step, where});
+    for (std::size_t i = 0; i < tree_.children.size(); ++i) {
+      const int child = tree_.children[i];
+      const int end = i + 1 < tree_.children.size() ? tree_.children[i + 1] : tree_.end;
+      receive(std::span(records_).subspan(static_cast<std::size_t>(child - rank_) * values_,
+                                          static_cast<std::size_t>(end - child) * values_),
+              child);
+    }
+    stage_ = Stage::records;
   }
-  bool done() { return completed(request_); }
-  CollectiveLog& log() { return log_; }
+
+  bool done() {
+    while (stage_ != Stage::done) {
+      int completed = 0;
+      check(
+          MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &completed, MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+      if (completed == 0) return false;
+      requests_.clear();
+      advance();
+    }
+    return true;
+  }
 
  private:
+  /// What the requests under way bring.
+  enum class Stage { idle, records, result, forwarded, done };
+
+  void advance() {
+    if (stage_ == Stage::records && tree_.parent >= 0) {
+      send(records_, tree_.parent);
+      receive(result_, tree_.parent);
+      stage_ = Stage::result;
+    } else if (stage_ == Stage::forwarded) {
+      stage_ = Stage::done;
+    } else {
+      if (stage_ == Stage::records) compute_(records_, result_);
+      for (const int child : tree_.children) send(result_, child);
+      stage_ = Stage::forwarded;
+    }
+  }
+  void send(std::span<const double> values, int to) {
+    check(MPI_Isend(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, to, gathering_tag, comm_,
+                    &requests_.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Isend");
+  }
+  void receive(std::span<double> values, int from) {
+    check(MPI_Irecv(values.data(), static_cast<int>(values.size()), MPI_DOUBLE, from, gathering_tag, comm_,
+                    &requests_.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Irecv");
+  }
+
   MPI_Comm comm_;
   CollectiveLog& log_;
   const char* kind_;
-  std::vector<double> mine_;
-  std::vector<double> all_;
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  bool started_ = false;
+  int rank_;
+  RankTree tree_;
+  std::size_t values_;
+  std::vector<double> records_;  ///< Of the workers of this one's subtree
+  std::vector<double> result_;
+  Compute compute_;
+  std::vector<MPI_Request> requests_;
+  Stage stage_ = Stage::idle;
 };
+
+void compute_meeting(std::size_t values, std::span<const double> records, std::span<double> result) {
+  const std::size_t length = record_values + values;
+  std::ranges::fill(result, 0.0);
+  for (std::size_t rank = 0; rank * length < records.size(); ++rank) {
+    const auto record = records.subspan(rank * length, length);
+    require(record[record_steps] == records[record_steps], "worker 0 meets after step ",
+            records[record_steps], ", worker ", rank, " after step ", record[record_steps]);
+    result[result_stop] = std::max(result[result_stop], record[record_stop]);
+    for (std::size_t i = 0; i < values; ++i) result[result_sums + i] += record[record_values + i];
+  }
+}
+
+void compute_agreement(std::span<const double> named, std::span<double> agreed) {
+  std::ranges::fill(agreed, 0.0);
+  for (std::size_t i = 0; i < named.size(); i += named_values)
+    agreed[agreed_steps] = std::max(agreed[agreed_steps], named[i + named_steps]);
+  for (std::size_t i = 0; i < named.size(); i += named_values)
+    agreed[agreed_catch_up_s] = std::max(
+        agreed[agreed_catch_up_s], (agreed[agreed_steps] - named[i + named_steps]) * named[i + named_step_s]);
+}
 
 }  // namespace
 
 struct StopConsensus::Impl {
   Impl(const Communicator& group, std::size_t values)
       : meetings(group.collective_clone()),
-        agreements(group.collective_clone()),
         notes(group.collective_clone()),
-        meeting(meetings, "meeting of workers", values + record_values),
-        agreement(agreements, "agreement on a stop", 2),
-        sent(static_cast<std::size_t>(group.size()) + 1, MPI_REQUEST_NULL) {}
+        meeting(meetings, "meeting of workers", record_values + values, result_sums + values,
+                [values](std::span<const double> records, std::span<double> result) {
+                  compute_meeting(values, records, result);
+                }),
+        agreement(notes, "agreement on a stop", named_values, agreed_values, compute_agreement) {}
 
   bool alone() const { return notes.size() == 1; }
-  MPI_Comm comm() const { return NativeHandle::of(notes); }
-  void send_note(int to, MPI_Request& request) {
-    check(MPI_Isend(nullptr, 0, MPI_BYTE, to, note_tag, comm(), &request), "MPI_Isend");
+
+  /// Sends a note to all neighbours in the tree, once: each gets one from each of its own.
+  void tell(const char& note) {
+    if (std::exchange(told, true)) return;
+    const RankTree& tree = agreement.tree();
+    const auto send = [&](int to) {
+      check(MPI_Isend(&note, 1, MPI_CHAR, to, note_tag, NativeHandle::of(notes),
+                      &sent.emplace_back(MPI_REQUEST_NULL)),
+            "MPI_Isend");
+    };
+    if (tree.parent >= 0) send(tree.parent);
+    for (const int child : tree.children) send(child);
   }
 
   void receive_note() {
-    check(MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, note_tag, comm(), MPI_STATUS_IGNORE), "MPI_Recv");
+    char note = end_note;
+    check(MPI_Recv(&note, 1, MPI_CHAR, MPI_ANY_SOURCE, note_tag, NativeHandle::of(notes), MPI_STATUS_IGNORE),
+          "MPI_Recv");
     ++received;
+    stop_requested = stop_requested || note == stop_note;
   }
 
   /// Receives a note if one has arrived, and forwards a request to stop.
   void look() {
     if (!alone()) {
       int waiting = 0;
-      check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, comm(), &waiting, MPI_STATUS_IGNORE), "MPI_Iprobe");
-      if (waiting != 0) {
-        receive_note();
-        stop_requested = true;
-      }
+      check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, NativeHandle::of(notes), &waiting, MPI_STATUS_IGNORE),
+            "MPI_Iprobe");
+      if (waiting != 0) receive_note();
     }
-    if (!stop_requested || told) return;
-    told = true;
-    if (!notes.is_root()) {
-      if (asked) send_note(0, sent[0]);
-      return;
-    }
-    for (int rank = 1; rank < notes.size(); ++rank) send_note(rank, sent[static_cast<std::size_t>(rank)]);
+    if (stop_requested) tell(stop_note);
   }
 
   void name(std::int64_t steps, double step_s) {
-    agreement.mine()[0] = static_cast<double>(steps);
-    agreement.mine()[1] = step_s;
+    agreement.mine()[named_steps] = static_cast<double>(steps);
+    agreement.mine()[named_step_s] = step_s;
     agreement.start(-1);
   }
 
-  /// Collective, after the agreement: receives the notes that nothing has waited for; a root that has sent
-  /// one has sent one to each worker, and a worker sends to the root only. MPI may give the next communicator
-  /// the context of this one, where a note left behind would ask for a stop.
+  /// Collective, after the agreement: receives the notes that nothing has waited for. MPI may give the next
+  /// communicator the context of this one, where a note left behind would ask for a stop.
   void receive_rest() {
-    const auto is_sent = [](MPI_Request request) { return request != MPI_REQUEST_NULL; };
-    agreement.mine()[0] = std::ranges::any_of(sent, is_sent) ? 1.0 : 0.0;
-    agreement.start(-1);
-    wait_until([this] { return agreement.done(); }, Backoff(rendezvous_spins));
-    int expected = 0;
-    for (int rank = 0; rank < notes.size(); ++rank)
-      if ((rank == 0) != notes.is_root() && agreement.all()[2 * static_cast<std::size_t>(rank)] > 0.0)
-        ++expected;
-    while (received < expected) receive_note();
+    tell(end_note);
+    while (received < std::ssize(sent)) receive_note();
+    check(MPI_Waitall(static_cast<int>(sent.size()), sent.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
   }
 
   /// The gather in which all ranks agree. A gather that all ranks reached before any knew of the request is
   /// over.
   std::int64_t agreed() const {
-    double furthest = 0.0;
-    for (std::size_t i = 0; i < agreement.all().size(); i += 2)
-      furthest = std::max(furthest, agreement.all()[i]);
-    const auto steps = static_cast<std::int64_t>(furthest);
+    const auto steps = static_cast<std::int64_t>(agreement.result()[agreed_steps]);
     return steps == last_meeting ? steps + 1 : steps;
   }
 
   Communicator meetings;
-  Communicator agreements;
-  Communicator notes;
+  Communicator notes;  ///< Space of notes and agreements
   Gathering meeting;
   Gathering agreement;
-  std::vector<MPI_Request> sent;
+  std::vector<MPI_Request> sent{};  ///< Notes, to each neighbour
   std::int64_t looked_ns = 0;
   bool asked = false;           ///< By this worker
   bool stop_requested = false;  ///< Some worker wants to stop
-  bool told = false;            ///< This worker has forwarded the request
+  bool told = false;            ///< This worker has told its neighbours so, or that it is at the end
   int received = 0;             ///< Notes
   bool has_agreed = false;
   std::int64_t meet_at = 0;        ///< Once it has
@@ -164,7 +257,6 @@ StopConsensus::~StopConsensus() {
   const WaitingScope waiting(agreement.log());
   wait_until([&agreement] { return agreement.done(); }, Backoff(rendezvous_spins));
   impl_->receive_rest();
-  MPI_Waitall(static_cast<int>(impl_->sent.size()), impl_->sent.data(), MPI_STATUSES_IGNORE);
 }
 
 void StopConsensus::ask_to_stop() {
@@ -204,22 +296,19 @@ bool StopConsensus::must_gather(std::int64_t steps, double step_s) {
 }
 
 double StopConsensus::catch_up_s() const {
-  const Impl& own = *impl_;
-  double longest_s = 0.0;
-  if (!own.has_agreed) return longest_s;
-  for (std::size_t i = 0; i < own.agreement.all().size(); i += 2)
-    longest_s = std::max(
-        longest_s, (static_cast<double>(own.meet_at) - own.agreement.all()[i]) * own.agreement.all()[i + 1]);
-  return longest_s;
+  return impl_->has_agreed ? impl_->agreement.result()[agreed_catch_up_s] : 0.0;
 }
 
-bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+std::size_t StopConsensus::sent_bytes() const {
+  return impl_->meeting.sent_bytes();
+}
+
+bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std::span<double> sums,
                            std::source_location where) {
   Impl& own = *impl_;
   own.look();
   std::span<double> record = own.meeting.mine();
-  require(mine.size() + record_values == record.size() &&
-              all.size() == mine.size() * (own.meeting.all().size() / record.size()),
+  require(mine.size() + record_values == record.size() && sums.size() == mine.size(),
           "a meeting of other values than agreed on");
   record[record_stop] = own.stop_requested ? 1.0 : 0.0;
   record[record_steps] = static_cast<double>(steps);
@@ -236,15 +325,8 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
   };
   wait_until(met, Backoff(rendezvous_spins));
   own.last_meeting = steps;
-  bool stop = false;
-  for (std::size_t rank = 0; rank * record.size() < own.meeting.all().size(); ++rank) {
-    const auto theirs = own.meeting.all().subspan(rank * record.size(), record.size());
-    require(theirs[record_steps] == static_cast<double>(steps), "worker ", own.notes.rank(),
-            " meets after step ", steps, ", worker ", rank, " after step ", theirs[record_steps]);
-    stop = stop || theirs[record_stop] > 0.0;
-    std::ranges::copy(theirs.subspan(record_values),
-                      all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size()));
-  }
+  std::ranges::copy(own.meeting.result().subspan(result_sums), sums.begin());
+  const bool stop = own.meeting.result()[result_stop] > 0.0;
   own.stop_requested = own.stop_requested || stop;
   return stop;
 }

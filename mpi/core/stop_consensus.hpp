@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <source_location>
@@ -11,14 +12,15 @@
 namespace flotilla::mpi {
 
 /// Lets workers that step independently stop after one common step, without waiting for their next
-/// collective, and gathers values from all of them at the steps at which they do come together.
+/// collective, and adds up values of all of them at the steps at which they do come together. Messages go
+/// along a tree of the workers (rank_tree.hpp): each worker has few neighbours.
 ///
-/// A worker that learns of a request to stop passes it to the others (through rank 0), sends the number of
-/// steps it has done and waits until all have done so; the largest number is the step after which all
-/// gather. A worker that has done more steps is not waited for: inside gather() it answers with that step.
+/// A worker that learns of a request to stop passes it on, sends the number of steps it has done and waits
+/// until all have done so; the largest number is the step after which all gather. A worker that has done more
+/// steps is not waited for: inside gather() it answers with that step.
 ///
 ///     if (consensus.stop_requested() && consensus.must_gather(steps))
-///       stop = consensus.gather(steps, mine, all);
+///       stop = consensus.gather(steps, mine, sums);
 class StopConsensus {
  public:
   /// Collective. @param values doubles that each worker gives to gather()
@@ -39,10 +41,11 @@ class StopConsensus {
   /// Valid after must_gather(): the seconds that the slowest worker needs from the steps it had done then to
   /// the step after which all gather.
   double catch_up_s() const;
-  /// Collective, after `steps` steps. All workers' values in rank order, on every worker.
+  /// Collective, after `steps` steps. Sums over the workers, added in rank order, equal on every worker.
   /// @returns whether a stop was requested, equal on every worker
-  bool gather(std::int64_t steps, std::span<const double> mine, std::span<double> all,
+  bool gather(std::int64_t steps, std::span<const double> mine, std::span<double> sums,
               std::source_location where = std::source_location::current());
+  std::size_t sent_bytes() const;  ///< Bytes that this worker sends in one gather()
 
  private:
   struct Impl;

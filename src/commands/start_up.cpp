@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -10,7 +11,9 @@
 #include "kernels/machine/processors.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "mpi/start/binding.hpp"
+#include "src/files/file.hpp"
 #include "src/job/same_on_all_ranks.hpp"
+#include "src/observe/print.hpp"
 #include "src/train/beginning.hpp"
 #include "src/train/checkpoint_room.hpp"
 #include "src/train/machine.hpp"
@@ -23,11 +26,32 @@ bool steps_together(const Config& config) {
   return config.server() == nullptr || config.server()->mode == ServerMode::sync;
 }
 
+/// Over TCP a rank opens a connection to each rank of another host that it talks to. With servers, half wires
+/// and run.reproducible it may talk to all; otherwise it has 32 children and a parent in each of two trees,
+/// and the partners of MPI's collectives.
+void allow_connections(const Config& config, const mpi::Communicator& world,
+                       const std::vector<mpi::Place>& places) {
+  constexpr std::int64_t other_files = 128;
+  constexpr std::int64_t partners_in_trees = 96;
+  const int here = places[static_cast<std::size_t>(world.rank())].host_index;
+  std::int64_t partners =
+      std::ranges::count_if(places, [here](const mpi::Place& place) { return place.host_index != here; });
+  if (config.server() == nullptr && config.reduction.wire == Precision::float32 && !config.run.reproducible)
+    partners = std::min(partners, partners_in_trees);
+  const std::int64_t limit = allow_open_files(partners + other_files);
+  if (limit >= partners + other_files || !world.is_root()) return;
+  print_error_line(cat("flotilla: warning: the limit on open files (ulimit -n) is ", limit,
+                       " and cannot be raised further, but over TCP a rank may need ", partners,
+                       " connections, and ", other_files,
+                       " files: raise the hard limit of the ranks (ulimit -Hn, LimitNOFILE of slurmd)"));
+}
+
 }  // namespace
 
 StartUp probe_machines(const Config& config, const mpi::Communicator& world,
                        const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   StartUp start{.places = places, .network = {}};
+  allow_connections(config, world, places);
   watchdog.beat("looking for run.output on all hosts", -1);
   check_shared_folder(world, start.places, config.run.output, "run.output");
   if (config.run.check_network && mpi::hosts(start.places) > 1)

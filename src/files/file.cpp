@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -156,6 +157,15 @@ struct stat File::status() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_to_read(name_, errno, remedy_);
   return status;
+}
+
+std::int64_t allow_open_files(std::int64_t count) {
+  const auto wanted = static_cast<rlim_t>(count);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return count;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<std::int64_t>(limit.rlim_cur);
 }
 
 FileStamp stamp_of(const struct stat& status) {

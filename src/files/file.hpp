@@ -35,6 +35,9 @@ std::string system_message(int error);
 [[noreturn]] void fail_to_write(const std::string& name, int error, Remedy remedy = nullptr,
                                 const char* action = "write");
 
+/// Raises this process's limit on open files to `count`, or as far as the system allows. @returns the limit
+std::int64_t allow_open_files(std::int64_t count);
+
 /// The length and the time of the last change of a file.
 struct FileStamp {
   std::int64_t bytes = 0;

@@ -12,10 +12,7 @@ constexpr double catch_up_margin = 3.0;
 
 }  // namespace
 
-MetricSync::MetricSync(const mpi::Communicator& workers)
-    : workers_(workers.size()),
-      consensus_(workers, Told::count),
-      all_(Told::count * static_cast<std::size_t>(workers.size())) {}
+MetricSync::MetricSync(const mpi::Communicator& workers) : consensus_(workers, Told::count) {}
 
 bool MetricSync::stops_after(const StepInfo& info, mpi::Watchdog& watchdog) {
   watchdog.beat("waiting to agree on a stop", info.step);
@@ -34,26 +31,16 @@ void MetricSync::contribute(const StepOutcome& mine) {
   mine_[Told::loss_since] += mine_[Told::loss];
 }
 
-double MetricSync::sum_of(Told::What what) const {
-  double sum = 0.0;
-  for (std::size_t i = what; i < all_.size(); i += Told::count) sum += all_[i];
-  return sum;
-}
-
 StepOutcome MetricSync::sync(std::int64_t steps, std::source_location where) {
   StepOutcome outcome;
-  outcome.stop = consensus_.gather(steps, mine_, all_, where);
+  outcome.stop = consensus_.gather(steps, mine_, sums_, where);
   mine_[Told::samples_since] = mine_[Told::loss_since] = 0.0;
-  outcome.samples = sum_of(Told::samples);
+  outcome.samples = sums_[Told::samples];
   const double count = std::max(1.0, outcome.samples);
-  outcome.loss = sum_of(Told::loss) / count;
-  outcome.accuracy_top1 = sum_of(Told::top1) / count;
-  outcome.accuracy_top5 = sum_of(Told::top5) / count;
+  outcome.loss = sums_[Told::loss] / count;
+  outcome.accuracy_top1 = sums_[Told::top1] / count;
+  outcome.accuracy_top5 = sums_[Told::top5] / count;
   return outcome;
-}
-
-std::int64_t MetricSync::sent_bytes() const {
-  return static_cast<std::int64_t>((Told::count + 2) * sizeof(double)) * (workers_ - 1);
 }
 
 }  // namespace flotilla

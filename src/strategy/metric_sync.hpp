@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <source_location>
-#include <vector>
 
 #include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/watchdog.hpp"
@@ -32,22 +31,21 @@ class MetricSync {
   /// Collective, `steps` being done. @returns the outcome of the last step over all workers
   StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());
   /// Samples of all workers between the last two calls of sync().
-  double samples_since() const { return sum_of(Told::samples_since); }
-  double loss_since() const { return sum_of(Told::loss_since); }  ///< Sum of losses over those samples
-  std::int64_t sent_bytes() const;                                ///< Bytes that a worker sends in one sync()
+  double samples_since() const { return sums_[Told::samples_since]; }
+  double loss_since() const { return sums_[Told::loss_since]; }  ///< Sum of losses over those samples
+  /// Bytes that this worker sends in one sync().
+  std::int64_t sent_bytes() const { return static_cast<std::int64_t>(consensus_.sent_bytes()); }
 
  private:
   /// Indices of the exchanged doubles.
   struct Told {
     enum What : std::size_t { samples, loss, top1, top5, samples_since, loss_since, count };
   };
-  double sum_of(Told::What what) const;
 
-  int workers_;
   mpi::StopConsensus consensus_;
   bool agreed_ = false;  ///< The step after which to stop is agreed on
   std::array<double, Told::count> mine_{};
-  std::vector<double> all_;
+  std::array<double, Told::count> sums_{};  ///< Over the workers, of the last sync()
 };
 
 }  // namespace flotilla

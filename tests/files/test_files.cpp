@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -175,6 +176,26 @@ TEST(PrintLine, TellsOfOutputThatIsLost) {
   close(full);
 
   EXPECT_THROW(print_line("this does not fit"), UserError);
+}
+
+TEST(OpenFiles, AreAllowedAsFarAsTheSystemDoes) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit small{.rlim_cur = 40, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &small);
+
+  const std::int64_t allowed = allow_open_files(60);
+  const std::int64_t fewer = allow_open_files(50);
+  const auto beyond = static_cast<std::int64_t>(before.rlim_max) + 1;
+  const std::int64_t hard = allow_open_files(beyond);
+
+  rlimit now{};
+  getrlimit(RLIMIT_NOFILE, &now);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(allowed, 60);
+  EXPECT_EQ(fewer, 50);
+  EXPECT_EQ(hard, beyond - 1);
+  EXPECT_EQ(now.rlim_cur, before.rlim_max);
 }
 
 }  // namespace

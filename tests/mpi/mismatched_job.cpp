@@ -109,17 +109,15 @@ class OfLanes final : public Subject {
 class OfStopConsensus final : public Subject {
  public:
   explicit OfStopConsensus(const Communicator& world)
-      : group_(world.collective_clone()),
-        consensus_(world, 1),
-        all_(static_cast<std::size_t>(world.size())) {}
-  void a(std::int64_t step) override { consensus_.gather(step, std::span(&mine_, 1), all_); }
+      : group_(world.collective_clone()), consensus_(world, 1) {}
+  void a(std::int64_t step) override { consensus_.gather(step, std::span(&mine_, 1), std::span(&sum_, 1)); }
   void b(std::int64_t step) override { group_.barrier(step); }
 
  private:
   Communicator group_;
   StopConsensus consensus_;
   double mine_ = 0.0;
-  std::vector<double> all_;
+  double sum_ = 0.0;
 };
 
 /// Rank 0 serves: it answers when both workers have pushed.

@@ -36,6 +36,16 @@ int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MP
   ++mpi_calls().sends;
   return PMPI_Send(data, count, type, to, tag, comm);
 }
+int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  ++mpi_calls().sends;
+  return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
+int MPI_Iallgather(const void* from, int sent, MPI_Datatype from_type, void* to, int got,
+                   MPI_Datatype to_type, MPI_Comm comm, MPI_Request* request) {
+  ++mpi_calls().collectives;
+  return PMPI_Iallgather(from, sent, from_type, to, got, to_type, comm, request);
+}
 int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   ++mpi_calls().receives;
   return PMPI_Recv(data, count, type, from, tag, comm, status);
