@@ -190,6 +190,8 @@ Json totals_json(const RunTotals& totals, std::int64_t validation_samples) {
           {"decimals", decimals_of(validation_samples)},
           {"improvements", std::move(improvements)},
           {"last_figure", totals.last_figure},
+          {"gap_of", totals.gap_of},
+          {"gap", totals.gap},
           {"best_loss", totals.best_loss},
           {"training_loss", totals.training_loss},
           {"step", step_json(totals.end.step)},
@@ -202,6 +204,25 @@ Json totals_json(const RunTotals& totals, std::int64_t validation_samples) {
           {"last_time", totals.last_time},
           {"lines", totals.step_lines},
           {"ending", totals.ending}};
+}
+
+/// Null: there is none.
+Json evaluation_json(const std::optional<RunEvaluation>& evaluation) {
+  if (!evaluation) return nullptr;
+  Json classes = Json::array();
+  for (const ClassResult& one : evaluation->classes)
+    classes.push_back({{"name", one.name},
+                       {"samples", one.samples},
+                       {"predicted", one.predicted},
+                       {"correct", one.correct},
+                       {"confused_with", one.confused_with},
+                       {"confused", one.confused}});
+  return {{"checkpoint", evaluation->checkpoint},
+          {"data", evaluation->data},
+          {"step", evaluation->step},
+          {"samples", evaluation->samples},
+          {"classes", std::move(classes)},
+          {"confusion", evaluation->confusion}};
 }
 
 Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
@@ -225,6 +246,7 @@ Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
           {"knots", knots_json(run.knots)},
           {"marks", marks_json(run.marks)},
           {"totals", totals_json(run.totals, facts.validation_samples)},
+          {"evaluation", evaluation_json(run.evaluation)},
           {"deck", run.deck},
           {"warnings", run.warnings}};
 }

@@ -16,6 +16,7 @@
 #include "src/files/folders.hpp"
 #include "src/observe/failure_report.hpp"
 #include "src/observe/metrics.hpp"
+#include "src/report/evaluation.hpp"
 #include "src/report/metrics_reader.hpp"
 
 namespace flotilla::report {
@@ -55,6 +56,32 @@ std::string_view figure_of(const nlohmann::json& validation) {
   for (const Metric& metric : metrics())
     if (validation.contains(metric.key)) known.emplace(metric.key, 0.0);
   return compared_metric(known).key;
+}
+
+/// Puts the gap between training and validation into the totals: training is the mean of the reports between
+/// the last two validations.
+void add_gap(const RunRecord& record, RunTotals& totals) {
+  const std::string_view figure = totals.figure;
+  for (const std::string_view key : {figure, std::string_view("loss")}) {
+    const std::string_view plain = key.starts_with("average_") ? key.substr(8) : key;
+    const auto validation = record.series.find(cat("validation.", key));
+    const auto means = record.series.find(cat(mean_of("step."), plain));
+    const auto training = means != record.series.end() ? means : record.series.find(cat("step.", plain));
+    if (key.empty() || validation == record.series.end() || training == record.series.end()) continue;
+    const std::vector<Point>& points = validation->second;
+    const double from = points.size() > 1 ? points[points.size() - 2].step : 0.0;
+    double sum = 0.0;
+    int count = 0;
+    for (const Point& point : training->second)
+      if (point.step > from && point.step <= points.back().step && std::isfinite(point.value)) {
+        sum += point.value;
+        ++count;
+      }
+    if (count == 0) continue;
+    totals.gap_of = key;
+    totals.gap = (key == "loss" ? -1.0 : 1.0) * (sum / count - points.back().value);
+    return;
+  }
 }
 
 /// More bands would hide the curves: those that cost most are kept.
@@ -242,6 +269,7 @@ void RunBuilder::finish(RunRecord& record) {
   totals_.samples_per_s = trained_s_ > 0.0 ? trained_samples_ / trained_s_ : no_value;
   totals_.exposed_share = trained_s_ > 0.0 ? exposed_s_ / trained_s_ : no_value;
   if (totals_.ending.empty()) totals_.ending = "not ended";
+  add_gap(record, totals_);
   record.totals = totals_;
 }
 
@@ -307,6 +335,7 @@ RunRecord read_run(const std::string& folder, const std::string& name) {
                                         " lines are damaged, this is the first: they are left out"));
   if (record.totals.step_lines == 0) refuse_without_step(folder);
   add_failure(record);
+  add_evaluation(record);
   if (is_there(folder + "/deck.toml")) record.deck = File::open(folder + "/deck.toml").text();
   return record;
 }

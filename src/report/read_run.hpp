@@ -70,8 +70,8 @@ void check_is_run(const std::string& folder);
 /// @throws UserError if the folder holds no run, or one that has not reported a step
 void check_has_step(const std::string& folder);
 
-/// Reads metrics.jsonl, failure.json and deck.toml of a run's folder. The run may be under way. Damaged lines
-/// are left out, with a warning that counts them.
+/// Reads metrics.jsonl, failure.json, evaluation.json and deck.toml of a run's folder. The run may be under
+/// way. Damaged lines are left out, with a warning that counts them.
 /// @throws UserError if the folder holds no run, or one that has not reported a step
 RunRecord read_run(const std::string& folder, const std::string& name);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,8 @@ struct RunTotals {
   std::string figure{};  ///< Key of what validations report: "auc", "r2", "accuracy_top1" …; empty: none
   std::vector<Improvement> improvements{};  ///< Improvements of that figure
   double last_figure = no_value;
+  std::string gap_of{};   ///< `figure`, or "loss" where training does not report it
+  double gap = no_value;  ///< By how much training was better than the last validation, since the one before
   double best_loss = no_value;      ///< Best loss of the validations
   double training_loss = no_value;  ///< The last
   Knot end{};                       ///< Progress of the run
@@ -71,6 +74,29 @@ struct RunTotals {
   double last_time = 0.0;           ///< Time of the last line, seconds since 1970
   std::int64_t step_lines = 0;
   std::string ending{};  ///< "done", "time limit", …; "failed"; "not ended"
+};
+
+/// How a checkpoint does on the samples of a class.
+struct ClassResult {
+  std::string name{};
+  std::int64_t samples = 0;
+  std::int64_t predicted = 0;  ///< Samples that were taken for this class
+  std::int64_t correct = 0;
+  std::string confused_with{};  ///< Class that its samples are most often taken for by mistake
+  std::int64_t confused = 0;    ///< How many are
+};
+
+/// Of more classes no confusion matrix is shown.
+inline constexpr std::size_t max_shown_classes = 40;
+
+/// What `flotilla evaluate --json` told of a checkpoint of the run.
+struct RunEvaluation {
+  std::string checkpoint{};
+  std::string data{};
+  std::int64_t step = 0;
+  std::int64_t samples = 0;
+  std::vector<ClassResult> classes{};
+  std::vector<std::vector<std::int64_t>> confusion{};  ///< True classes × predicted ones; may be empty
 };
 
 /// The key of a series' means, which a series has that was reduced.
@@ -95,6 +121,7 @@ struct RunRecord {
   std::vector<Knot> knots{};
   std::vector<Mark> marks{};
   RunTotals totals{};
+  std::optional<RunEvaluation> evaluation{};
   std::string deck{};                   ///< The text of deck.toml; empty: there is none
   std::vector<std::string> warnings{};  ///< Messages about what could not be read
 };

@@ -141,6 +141,70 @@ TEST(ReadRun, LeavesOutAFailureThatNoRunWrote) {
   }
 }
 
+TEST(ReadRun, HasTheGapBetweenTrainingAndTheLastValidation) {
+  const auto accuracy = [](double value) { return cat(R"(,"accuracy_top1":)", value); };
+  const RunRecord run = record_of(start_line(0, 1000) + step_line(10, 1001, "2", accuracy(0.25)) +
+                                  validation_line(10, 1002, 0.5) + step_line(20, 1003, "1", accuracy(0.75)) +
+                                  step_line(30, 1004, "1", accuracy(1.0)) + validation_line(30, 1005, 0.625) +
+                                  step_line(40, 1006, "1", accuracy(0.0)));
+  EXPECT_EQ(run.totals.gap_of, "accuracy_top1");
+  EXPECT_EQ(run.totals.gap, 0.875 - 0.625);
+
+  const RunRecord loss = record_of(start_line(0, 1000) + step_line(10, 1001, "0.25") +
+                                   step_line(20, 1001, "null") + validation_line(20, 1002, 0.5));
+  EXPECT_EQ(loss.totals.gap_of, "loss");
+  EXPECT_EQ(loss.totals.gap, 0.5 - 0.25);
+  EXPECT_TRUE(std::isnan(record_of(start_line(0, 1000) + step_line(10, 1001, "1")).totals.gap));
+}
+
+/// A run of 10 steps with this evaluation.json beside it.
+RunRecord evaluated(const std::string& evaluation, double time = 1000) {
+  const test::TemporaryFolder folder;
+  write_into(folder, "metrics.jsonl", start_line(0, time) + step_line(10, time, "1"));
+  write_into(folder, "evaluation.json", evaluation);
+  return read_run(folder.path(), "run");
+}
+
+/// What evaluate writes of three classes; the confusion matrix has rows of true classes.
+std::string evaluation_text(int step, const std::string& matrix) {
+  return cat(R"({"checkpoint":"c.h5","step":)", step, R"(,"data":"digits","samples":9,"loss":1,"classes":[)",
+             R"({"class":"a","samples":4,"predicted":3,"correct":1,"recall":0.25,"precision":0.3},)",
+             R"({"class":"b","samples":3,"predicted":3,"correct":3},)",
+             R"({"class":"c","samples":2,"predicted":3,"correct":2}])", matrix, "}\n");
+}
+
+TEST(Evaluation, HasClassesAndWhatTheyAreTakenFor) {
+  const RunRecord run = evaluated(evaluation_text(10, R"(,"confusion":[[1,1,2],[0,3,0],[0,0,2]])"));
+
+  EXPECT_TRUE(run.warnings.empty());
+  ASSERT_TRUE(run.evaluation);
+  EXPECT_EQ(run.evaluation->checkpoint, "c.h5");
+  EXPECT_EQ(run.evaluation->step, 10);
+  ASSERT_EQ(run.evaluation->classes.size(), 3U);
+  EXPECT_EQ(run.evaluation->classes[0].correct, 1);
+  EXPECT_EQ(run.evaluation->classes[0].confused_with, "c");
+  EXPECT_EQ(run.evaluation->classes[0].confused, 2);
+  EXPECT_EQ(run.evaluation->classes[1].confused, 0);
+  EXPECT_EQ(run.evaluation->confusion[0], (std::vector<std::int64_t>{1, 1, 2}));
+  EXPECT_TRUE(evaluated(evaluation_text(10, "")).evaluation->confusion.empty());
+}
+
+TEST(Evaluation, IsLeftOutWhereItIsNotOfTheRun) {
+  const std::string whole = evaluation_text(10, "");
+  for (const auto& [run, part] :
+       {std::pair(evaluated(whole, 1e11), "evaluation.json is older than the run"),
+        std::pair(evaluated(evaluation_text(11, "")), "is of step 11, which the run has not done"),
+        std::pair(evaluated(whole.substr(0, 90)), "is not what `flotilla evaluate --json` writes"),
+        std::pair(evaluated(R"({"checkpoint":"c.h5","step":null})"), "is not what `flotilla evaluate"),
+        std::pair(evaluated(evaluation_text(10, R"(,"confusion":[[1,1,2,0],[],[],[9]])")), "is not what")}) {
+    EXPECT_FALSE(run.evaluation) << part;
+    ASSERT_EQ(run.warnings.size(), 1U) << part;
+    EXPECT_NE(run.warnings[0].find(part), std::string::npos) << run.warnings[0];
+    EXPECT_NE(run.warnings[0].find("it is left out; write it again with `flotilla evaluate "),
+              std::string::npos);
+  }
+}
+
 TEST(ReadRun, ComparesByTheAveragedWeightsWhereThereAreSome) {
   const RunRecord run =
       record_of(start_line(0, 1000) + step_line(10, 1001, "9") +

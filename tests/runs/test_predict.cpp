@@ -256,6 +256,12 @@ TEST_F(Predictions, ShowAConfusionMatrixAndWriteJsonBesideTheReport) {
             std::string::npos);
   EXPECT_NE(result.output.find("  black cat\n"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(read_file(path("report.json"))).at("classes").size(), 2U);
+
+  fs::copy_file(path("report.json"), path("run/evaluation.json"));
+  const Result page = run({FLOTILLA_EXECUTABLE, "report", path("run"), "--output", path("page.html")});
+  EXPECT_EQ(page.errors, "");
+  EXPECT_EQ(count(read_file(path("page.html")), R"("confusion":[[)"), 1);
+  fs::remove(path("run/evaluation.json"));
 }
 
 TEST(PredictionsOfArrays, NeedNoLabelsAndNumberTheClassesUnlessAFileNamesThem) {

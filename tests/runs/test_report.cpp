@@ -249,6 +249,31 @@ TEST(Report, FoldsRunsThatDifferInTheSeedOnly) {
   EXPECT_EQ(count(between(open, "id=\"legend\"", "id=\"axis\""), "<label"), 2 + 3);
 }
 
+TEST(Report, ShowsTheClassesOfAnEvaluation) {
+  const TemporaryFolder folder;
+  write_run(folder, "a", 0.5);
+  const std::string bare = drawn_page(folder, {"a"});
+  if (bare.empty()) GTEST_SKIP() << "the page was not opened: no browser is installed (chromium)";
+  EXPECT_EQ(count(bare, "/evaluation.json</code>"), 1) << "how to get them";
+  write_file(
+      folder.path("a/evaluation.json"),
+      R"({"checkpoint":"c.h5","step":20,"data":"pets","samples":4,"confusion":[[1,1],[0,2]],"classes":[)"
+      R"({"class":"<cat>","samples":2,"predicted":1,"correct":1},)"
+      R"({"class":"dog","samples":2,"predicted":3,"correct":2}]})");
+  const std::string part = between(drawn_page(folder, {"a"}), "id=\"classes\"", "</section>");
+
+  EXPECT_EQ(
+      count(
+          part,
+          "c.h5 (step 20<span class=\"fault\">, the run went on to step 40: evaluate again</span>) on pets"),
+      1)
+      << part;
+  EXPECT_EQ(count(part, ">&lt;cat&gt;<"), 1 + 2) << "in the list, in a row and a column of the matrix";
+  EXPECT_EQ(count(part, "50.0\u202f%"), 1) << part;
+  EXPECT_EQ(count(part, "dog (1)"), 1);
+  EXPECT_EQ(count(part, "<td class=\"count\""), 2 * 2);
+}
+
 TEST(Report, ShowsWhereATableHasMoreThanIsSeen) {
   const TemporaryFolder folder;
   write_run(folder, "a", 0.9);

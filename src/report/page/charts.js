@@ -136,9 +136,7 @@ function drawOutliers(chart, curves, [low, high]) {
     for (let i = firstAbove(xs, view.from - 1e-9); i < xs.length && xs[i] <= view.to; ++i) {
       if (ys[i] === null || (ys[i] >= low && ys[i] <= high)) continue;
       ++count;
-      const [y, tip] = ys[i] > high ? [f.top + 7, -6] : [f.bottom - 7, 6];
-      f.plot.append(svg('path', { class: 'beyond', d: `M${f.x(xs[i]) - 4.5},${y}l4.5,${tip}l4.5,${-tip}`, stroke: run.color },
-        svg('title', {}, `${run.name}, step ${number(run.series[curve.series][0][i], 9)}: ${chart.format(ys[i])}`)));
+      arrow(f, f.x(xs[i]), ys[i] > high, run.color, `${run.name}, step ${number(run.series[curve.series][0][i], 9)}: ${chart.format(ys[i])}`);
     }
   chart.note.hidden = count === 0 && (chart.clips || chart.log);
   chart.note.textContent = count ? `⌃ ${count} ${count === 1 ? 'outlier' : 'outliers'} beyond the edge: show` : 'clip outliers';
@@ -172,7 +170,13 @@ function phasesTop() {
     const [begin, end] = visible(run.phases[0].map((step) => place(run, step)));
     for (let i = begin; i < end; ++i) top = Math.max(top, sumOfPhases(run, i));
   }
-  return top || 1;
+  const clipped = charts.find((chart) => chart.name === 'step_s' && chart.clips)?.bounds[1] ?? Infinity;
+  return Math.min(top, clipped) || 1;
+}
+/** A mark that points out of the plot to a value that is beyond its edge. */
+function arrow(f, x, up, color, text) {
+  const [y, tip] = up ? [f.top + 7, -6] : [f.bottom - 7, 6];
+  f.plot.append(svg('path', { class: 'beyond', d: `M${x - 4.5},${y}l4.5,${tip}l4.5,${-tip}`, stroke: color }, svg('title', {}, text)));
 }
 const sumOfPhases = (run, i) => run.phases.slice(1).reduce((sum, phase) => sum + phase[i], 0);
 function drawPhases(panel) {
@@ -201,6 +205,8 @@ function drawPhases(panel) {
     }
     f.plot.append(svg('path', { class: 'area', d: `${upper}${lower}Z`, fill: `var(--p${phase - 1})` }));
   }
+  for (let i = begin; i < end; ++i)
+    if (f.y(base[i]) < f.top) arrow(f, f.x(xs[i]), true, 'currentColor', `step ${number(run.phases[0][i], 9)}: ${duration(base[i])}`);
 }
 
 // ---- The cursor and its values --------------------------------------------------------------------------

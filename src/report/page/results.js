@@ -25,6 +25,8 @@ const columns = [
   { title: 'Time', of: (run) => run.totals.seconds, show: duration },
   { title: `Best ${figureName}`, figure: 1, of: (run) => bestOf(run) ? bestOf(run)[0] : null, show: figureText },
   { title: `Last ${figureName}`, figure: 1, of: (run) => run.totals.last_figure, show: figureText },
+  { title: 'Generalization gap', help: 'by how much training was better than the last validation: mean of the reports between the last two',
+    of: (run) => run.totals.gap, show: (v, run, digits) => run.totals.gap_of === 'loss' ? number(v, digits) : figureText(v, run, digits) },
   { title: 'Time to target', figure: -1, of: (run) => reached(run) ? reached(run)[2] : null, show: duration },
   { title: 'Best validation loss', best: -1, of: (run) => run.totals.best_loss, show: (v, run, digits) => number(v, digits) },
   { title: 'Last training loss', best: -1, of: (run) => run.totals.training_loss, show: (v, run, digits) => number(v, digits) },
@@ -32,7 +34,7 @@ const columns = [
   { title: 'Exposed comm.', best: -1, of: (run) => run.totals.exposed_share, show: (v, run, digits) => percent(v, digits) },
   { title: 'Sent by rank 0', best: -1, of: (run) => run.totals.sent_bytes, show: bytes },
   { title: 'Memory of rank 0', of: (run) => run.totals.memory_bytes || null, show: bytes },
-].filter((column) => !column.figure || figures.length);
+].filter((column) => (!column.figure || figures.length) && (!column.help || runs.some((run) => column.of(run) !== null)));
 /** The values of a column in the runs that have one. */
 const valuesOf = (column, unit) => (unit.runs || [unit]).map(column.of).filter((value) => value !== null);
 /** Of a group the mean, if all its runs reached the target where that is asked for; of texts how many have each. */
@@ -73,7 +75,7 @@ function sortedUnits() {
 }
 function header(column, title, text) {
   const sorted = sorting.column === column;
-  return html('th', { scope: 'col', class: text && 'text', 'aria-sort': sorted && (sorting.down ? 'descending' : 'ascending') },
+  return html('th', { scope: 'col', title: column.help, class: text && 'text', 'aria-sort': sorted && (sorting.down ? 'descending' : 'ascending') },
     html('button', { type: 'button', onclick: () => sortBy(column) }, title + (sorted ? sorting.down ? ' ↓' : ' ↑' : '')));
 }
 const fails = (column, unit) => column.title === 'Ended' && valuesOf(column, unit).includes('failed');
@@ -123,7 +125,7 @@ function headline(unit) {
 function drawResults() {
   const content = runs.length === 1
     ? html('dl', { class: 'tiles' }, ...columns.filter((column) => column !== headlineColumn(runs[0])).map((column) =>
-      html('div', { class: 'tile' }, html('dt', {}, column.title),
+      html('div', { class: 'tile' }, html('dt', { title: column.help }, column.title),
         html('dd', { class: fails(column, runs[0]) && 'fault' }, column.show(column.of(runs[0]), runs[0])))))
     : html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-labelledby': 'results-title' },
       html('table', {}, html('thead', {}, html('tr', {}, header('name', 'Run', true),
@@ -154,6 +156,34 @@ function table(into, titles, rows) {
   byId(into).hidden = rows.length === 0;
   byId(into).querySelector('.scroll').append(html('table', {}, html('thead', {}, html('tr', {},
     ...titles.map((title) => html('th', { scope: 'col', class: 'text' }, title)))), html('tbody', {}, ...rows)));
+}
+/** Accuracy of each class, worst first, and the confusion matrix, as an evaluation of the run found them. */
+function classesOf(run) {
+  const { checkpoint, data: samples, step, classes, confusion } = run.evaluation;
+  const share = (part, all) => all ? `${(100 * part / all).toFixed(1)}\u202f%` : '–';
+  const shade = (color, part) => `background:color-mix(in srgb, var(--${color}) ${Math.round(60 * part)}%, transparent)`;
+  const later = run.totals.step > step && html('span', { class: bestOf(run)?.[1] === step ? '' : 'fault' },
+    bestOf(run)?.[1] === step ? ', the best one' : `, the run went on to step ${number(run.totals.step, 9)}: evaluate again`);
+  const box = (title, head, rows) => html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title },
+    html('table', {}, html('thead', {}, html('tr', {}, ...head.map((text) => html('th', { scope: 'col', class: title.startsWith('Conf') && 'count' }, text)))), html('tbody', {}, ...rows)));
+  const worstFirst = [...classes].sort((a, b) => a.correct * b.samples - b.correct * a.samples);
+  return [html('p', { class: 'hint' }, `${runs.length > 1 ? `${run.name}: ` : ''}${checkpoint} (step ${number(step, 9)}`, later, `) on ${samples}`),
+    html('div', { class: 'grid' },
+      box('Accuracy of each class', ['Class', 'Accuracy', 'Precision', 'Samples', 'Most often taken for'], worstFirst.map((one) => html('tr', {},
+        cell(one.name), html('td', { style: `background:linear-gradient(90deg, var(--hover) ${100 * one.correct / one.samples}%, transparent 0)` },
+          share(one.correct, one.samples)), cell(share(one.correct, one.predicted)), cell(number(one.samples, 9)),
+        cell(one.confused ? `${one.confused_with} (${number(one.confused, 9)})` : '–')))),
+      confusion.length > 0 && box('Confusion matrix', ['True ↓ predicted →', ...classes.map((one) => one.name)], confusion.map((row, i) => html('tr', {},
+        cell(classes[i].name), ...row.map((count, k) => html('td', { class: 'count', title: `${classes[i].name} taken for ${classes[k].name}`,
+          style: count > 0 && shade(i === k ? 'accent' : 'fault', i === k ? count / classes[i].samples : Math.min(1, 0.15 + 4 * count / classes[i].samples)) },
+        count || '·')))))) ];
+}
+function addClasses() {
+  const evaluated = runs.filter((run) => run.evaluation?.classes.length);
+  const [{ folder, totals }] = runs;
+  byId('classes').hidden = !evaluated.length && !(runs.length === 1 && totals.figure.endsWith('accuracy_top1') && !runs[0].evaluation);
+  byId('classes').append(...evaluated.length ? evaluated.flatMap(classesOf) : [html('p', { class: 'hint' }, 'Accuracy of each class and the confusion matrix appear here after ',
+    html('code', {}, `flotilla evaluate ${folder} --json --output ${folder}/evaluation.json`))]);
 }
 function addTables() {
   table('differences', ['Key', ...units.map((unit) => unit.name)], data.differences.map((row) =>
@@ -188,6 +218,7 @@ const charts = data.charts.map((description) => {
   note.addEventListener('click', () => {
     chart.clips = !chart.clips;
     drawChart(chart);
+    panels.forEach(drawPhases); // they follow the time of a step
   });
   chart.format = formats[chart.unit] || number;
   chart.label = ['s', 'bytes', 'fraction'].includes(chart.unit) ? '' : chart.unit; // their ticks have units
@@ -271,12 +302,13 @@ addHeader();
 addControls();
 drawResults();
 addTarget();
+addClasses();
 addTables();
 byId('charts').append(...charts.map((chart) => chart.card));
 byId('phases').append(...panels.map((panel) => panel.card));
 byId('phases-section').hidden = panels.length === 0;
 byId('phases').classList.toggle('grid', panels.length > 1);
 [...charts, ...panels].forEach(listen);
-document.querySelectorAll('main > section > .scroll, #events .scroll, pre').forEach(cue);
+document.querySelectorAll('main > section > .scroll, #classes .scroll, #events .scroll, pre').forEach(cue);
 setAxis(axes.find((axis) => location.hash.includes(`x=${axis.name}`)) || axes[0]);
 addEventListener('resize', draw);
