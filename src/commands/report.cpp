@@ -13,7 +13,6 @@
 #include "src/files/folders.hpp"
 #include "src/observe/print.hpp"
 #include "src/report/charts.hpp"
-#include "src/report/evaluation.hpp"
 #include "src/report/groups.hpp"
 #include "src/report/metrics_reader.hpp"
 #include "src/report/page_data.hpp"
@@ -31,7 +30,7 @@ std::string page_path(const ReportArguments& given) {
 void check_is_no_input(const std::string& output, const ReportArguments& given) {
   std::vector<std::string> inputs;
   for (const std::string& run : given.runs)
-    for (const char* input : {"/metrics.jsonl", "/deck.toml", "/failure.json", report::evaluation_file})
+    for (const char* input : {"/metrics.jsonl", "/deck.toml", "/failure.json", "/evaluation.json"})
       inputs.push_back(run + input);
   check_output_file(output, inputs);
 }

@@ -176,21 +176,15 @@ class Drawing {
       : x_(range_x), y_(range_y), top_(16 + legend_row * draw_legend(legend)) {}
 
   double x(double value) const { return left + (value - x_.step) / (x_.value - x_.step) * (right - left); }
+  /// The height of a value, or of the edge that it is beyond.
   double y(double value) const {
-    return top_ + plot_height - (value - y_.step) / (y_.value - y_.step) * plot_height;
+    const double part = (value - y_.step) / (y_.value - y_.step);
+    return top_ + plot_height - std::clamp(part, 0.0, 1.0) * plot_height;
   }
-  double y_middle() const { return 0.5 * (y_.step + y_.value); }
   /// The height of a mark at the upper or lower edge.
   double edge(bool upper) const { return upper ? top_ + 8 : top_ + plot_height - 8; }
   bool shows_y(double value) const { return y_.step <= value && value <= y_.value; }
   void add(const std::string& element) { body_ += element + "\n"; }
-  /// What is added until close_clip() is drawn within the axes only.
-  void open_clip(std::string_view name) {
-    add(fmt::format(
-        R"svg(<clipPath id="{0}"><rect x="{1:g}" y="{2:g}" width="{3:g}" height="{4:g}"/></clipPath><g clip-path="url(#{0})">)svg",
-        name, left - 5, top_, right - left + 10, plot_height + 5));
-  }
-  void close_clip() { add("</g>"); }
 
   void draw_axes(const std::string& label_x, const std::string& label_y) {
     const double bottom = top_ + plot_height;
@@ -337,7 +331,7 @@ void draw_outliers(Drawing& drawing, const RunRecord& run, const ChartCurve& cur
   if (found == run.series.end()) return;
   for (const Point& point : found->second)
     if (std::isfinite(point.value) && !drawing.shows_y(point.value)) {
-      const bool up = point.value > drawing.y_middle();
+      const bool up = drawing.y(point.value) < drawing.edge(true);
       drawing.add(
           arrow_of(drawing.x(point.step), drawing.edge(up), up, run_colors[index % run_colors.size()]));
     }
@@ -348,20 +342,14 @@ Point range_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   for (const RunRecord& run : runs)
-    for (const ChartCurve& curve : chart.curves) {
-      const auto found = run.series.find(curve.series);
-      if (found == run.series.end()) continue;
-      const auto deviations = run.series.find(deviation_of(curve.series));
-      for (std::size_t i = 0; i < found->second.size(); ++i) {
-        const double mean = found->second[i].value;
-        if (!std::isfinite(mean)) continue;
-        const double deviation = deviations == run.series.end() ? 0.0 : deviations->second[i].value;
-        const double least =
-            chart.from_zero && mean >= 0.0 ? std::max(0.0, mean - deviation) : mean - deviation;
-        low = std::min(low, std::clamp(least, chart.bounds.low, chart.bounds.high));
-        high = std::max(high, std::clamp(mean + deviation, chart.bounds.low, chart.bounds.high));
-      }
-    }
+    for (const ChartCurve& curve : chart.curves)
+      if (const auto found = run.series.find(curve.series); found != run.series.end())
+        for (const Point& point : found->second)
+          if (std::isfinite(point.value)) {
+            const double value = std::clamp(point.value, chart.bounds.low, chart.bounds.high);
+            low = std::min(low, value);
+            high = std::max(high, value);
+          }
   if (low > high) return {0.0, 1.0};
   if (chart.from_zero) low = std::min(0.0, low);
   const double room = high > low ? 0.05 * (high - low) : std::max(1e-12, 0.1 * std::abs(high));
@@ -404,16 +392,9 @@ std::vector<LegendEntry> legend_of(const Chart& chart, const std::vector<RunReco
 std::string picture_of(const Chart& chart, const std::vector<RunRecord>& runs) {
   Drawing drawing(steps_of(runs), range_of(chart, runs), legend_of(chart, runs));
   drawing.draw_axes("step", label_of(chart));
-  const auto draw_all = [&](const auto& draw) {
+  for (const auto& draw : {draw_band, draw_line, draw_outliers})
     for (std::size_t i = 0; i < runs.size(); ++i)
       for (const ChartCurve& curve : chart.curves) draw(drawing, runs[i], curve, i);
-  };
-  if (is_clipped(chart)) drawing.open_clip(chart.name);
-  for (const auto& draw : {draw_band, draw_line}) draw_all(draw);
-  if (is_clipped(chart)) {
-    drawing.close_clip();
-    draw_all(draw_outliers);
-  }
   return drawing.text();
 }
 

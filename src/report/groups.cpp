@@ -14,44 +14,23 @@ namespace flotilla::report {
 
 namespace {
 
-constexpr std::string_view separators = "-_./ =";
-
-/// Cuts off the end of `name` that belongs to a seed's number: digits, "seed" or "s", separators.
-std::string without_seed(std::string name, bool cuts_number) {
-  const auto trim = [&](const auto& drops) {
-    while (!name.empty() && drops(name.back())) name.pop_back();
-  };
-  const auto is_separator = [](char c) { return separators.find(c) != std::string_view::npos; };
-  if (cuts_number) trim([](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
-  trim(is_separator);
-  for (const std::string_view word : {"seed", "s"})
-    if (name.ends_with(word) &&
-        (name.size() == word.size() || is_separator(name[name.size() - word.size() - 1])))
-      name.resize(name.size() - word.size());
-  trim(is_separator);
-  return name;
-}
-
-/// What names have in common at their beginning, otherwise at their end; otherwise the first one.
+/// What the names have in common at their beginning, without what belongs to the seed: "adam/seed-1" and
+/// "adam/seed-2" are of "adam". Empty: nothing.
 std::string common_name(const std::vector<std::string>& names) {
-  std::size_t begin = names.front().size();
-  std::size_t end = begin;
-  for (const std::string& name : names) {
-    const auto same = [&](auto a, auto a_end, auto b, auto b_end) {
-      return static_cast<std::size_t>(std::mismatch(a, a_end, b, b_end).first - a);
-    };
-    const std::string& first = names.front();
-    begin = std::min(begin, same(first.begin(), first.end(), name.begin(), name.end()));
-    end = std::min(end, same(first.rbegin(), first.rend(), name.rbegin(), name.rend()));
+  std::string name = names.front();
+  for (const std::string& other : names)
+    name.resize(static_cast<std::size_t>(std::ranges::mismatch(name, other).in1 - name.begin()));
+  const auto trim = [&](std::string_view dropped) { name.resize(name.find_last_not_of(dropped) + 1); };
+  const std::size_t end = name.size();
+  if (std::ranges::any_of(names, [&](const std::string& each) {
+        return end == each.size() || std::isdigit(static_cast<unsigned char>(each[end])) != 0;
+      }))
+    trim("0123456789");
+  for (const std::string_view word : {"seed", "-s", "_s", "/s"}) {
+    trim("-_./ =");
+    if (name.ends_with(word)) name.resize(name.size() - word.size());
   }
-  const bool cuts_number = std::ranges::any_of(names, [&](const std::string& name) {
-    return begin == name.size() || std::isdigit(static_cast<unsigned char>(name[begin])) != 0;
-  });
-  if (std::string name = without_seed(names.front().substr(0, begin), cuts_number); !name.empty())
-    return name;
-  const std::string last = names.front().substr(names.front().size() - end);
-  const std::size_t from = last.find_first_not_of(separators);
-  return from == std::string::npos ? names.front() : last.substr(from);
+  return name;
 }
 
 /// What is equal for runs that differ in the seed only, as text; empty: the run has no deck.
@@ -132,7 +111,7 @@ std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs) {
       std::vector<std::string> names;
       for (const std::size_t member : members) names.push_back(runs[member].name);
       std::string name = common_name(names);
-      if (!taken.insert(name).second) name = cat(names.front(), " …");
+      if (name.empty() || !taken.insert(name).second) name = cat(names.front(), " …");
       groups.push_back({std::move(name), members});
     }
   }

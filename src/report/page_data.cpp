@@ -206,25 +206,6 @@ Json totals_json(const RunTotals& totals, std::int64_t validation_samples) {
           {"ending", totals.ending}};
 }
 
-/// Null: there is none.
-Json evaluation_json(const std::optional<RunEvaluation>& evaluation) {
-  if (!evaluation) return nullptr;
-  Json classes = Json::array();
-  for (const ClassResult& one : evaluation->classes)
-    classes.push_back({{"name", one.name},
-                       {"samples", one.samples},
-                       {"predicted", one.predicted},
-                       {"correct", one.correct},
-                       {"confused_with", one.confused_with},
-                       {"confused", one.confused}});
-  return {{"checkpoint", evaluation->checkpoint},
-          {"data", evaluation->data},
-          {"step", evaluation->step},
-          {"samples", evaluation->samples},
-          {"classes", std::move(classes)},
-          {"confusion", evaluation->confusion}};
-}
-
 Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
   Json series = Json::object();
   for (const Chart& chart : charts)
@@ -246,7 +227,7 @@ Json run_json(const RunRecord& run, const std::vector<Chart>& charts) {
           {"knots", knots_json(run.knots)},
           {"marks", marks_json(run.marks)},
           {"totals", totals_json(run.totals, facts.validation_samples)},
-          {"evaluation", evaluation_json(run.evaluation)},
+          {"evaluation", run.evaluation.empty() ? Json() : Json::parse(run.evaluation)},
           {"deck", run.deck},
           {"warnings", run.warnings}};
 }

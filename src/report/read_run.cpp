@@ -16,7 +16,6 @@
 #include "src/files/folders.hpp"
 #include "src/observe/failure_report.hpp"
 #include "src/observe/metrics.hpp"
-#include "src/report/evaluation.hpp"
 #include "src/report/metrics_reader.hpp"
 
 namespace flotilla::report {
@@ -293,6 +292,55 @@ void add_failure(RunRecord& record) {
   } else if (const std::string path = record.folder + "/failure.json"; is_there(path)) {
     record.warnings.push_back(cat(path, " was not written by a run: it is ignored"));
   }
+}
+
+/// What the page shows of the JSON that `flotilla evaluate` wrote.
+/// @throws nlohmann::json::exception, UserError if it did not
+nlohmann::json evaluation_of(const std::string& text) {
+  constexpr std::size_t max_shown_classes = 40;
+  const auto given = nlohmann::json::parse(text);
+  nlohmann::json shown = {{"checkpoint", given.at("checkpoint").get<std::string>()},
+                          {"data", given.at("data").get<std::string>()},
+                          {"step", given.at("step").get<std::int64_t>()},
+                          {"classes", nlohmann::json::array()}};
+  for (const auto& one : given.value("classes", nlohmann::json::array()))
+    shown["classes"].push_back({{"name", one.at("class").get<std::string>()},
+                                {"samples", one.at("samples").get<std::int64_t>()},
+                                {"predicted", one.at("predicted").get<std::int64_t>()},
+                                {"correct", one.at("correct").get<std::int64_t>()}});
+  const auto matrix = given.value("confusion", std::vector<std::vector<std::int64_t>>());
+  const std::size_t count = matrix.empty() ? 0 : shown["classes"].size();
+  if (matrix.size() != count ||
+      std::ranges::any_of(matrix, [&](const auto& row) { return row.size() != count; }))
+    throw UserError("the confusion matrix has not a row and a column for each class");
+  shown["confusion"] = count > max_shown_classes ? decltype(matrix)() : matrix;
+  return shown;
+}
+
+/// Adds evaluation.json, unless it is older than the run, of a step that the run has not done, or damaged.
+void add_evaluation(RunRecord& record) {
+  const std::string path = record.folder + "/evaluation.json";
+  if (!is_there(path)) return;
+  const File file = File::open(path);
+  std::ifstream metrics(record.folder + "/metrics.jsonl");
+  std::string line;
+  std::getline(metrics, line);
+  const auto start = nlohmann::json::parse(line, nullptr, false);
+  std::string why = " is not what `flotilla evaluate --json` writes";
+  try {
+    const nlohmann::json evaluation = evaluation_of(file.text());
+    if (1e-9 * static_cast<double>(file.stamp().changed_ns) < number_of(start, "time", 0.0)) {
+      why = " is older than the run";
+    } else if (evaluation["step"].get<double>() > record.totals.end.step) {
+      why = cat(" is of step ", evaluation["step"].dump(), ", which the run has not done");
+    } else {
+      record.evaluation = evaluation.dump();
+      return;
+    }
+  } catch (const std::exception&) {  // it is damaged
+  }
+  record.warnings.push_back(cat(path, why, ": it is left out; write it again with `flotilla evaluate ",
+                                record.folder, " --json --output ", path, "`"));
 }
 
 [[noreturn]] void refuse_without_step(const std::string& folder) {

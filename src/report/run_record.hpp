@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,29 +75,6 @@ struct RunTotals {
   std::string ending{};  ///< "done", "time limit", …; "failed"; "not ended"
 };
 
-/// How a checkpoint does on the samples of a class.
-struct ClassResult {
-  std::string name{};
-  std::int64_t samples = 0;
-  std::int64_t predicted = 0;  ///< Samples that were taken for this class
-  std::int64_t correct = 0;
-  std::string confused_with{};  ///< Class that its samples are most often taken for by mistake
-  std::int64_t confused = 0;    ///< How many are
-};
-
-/// Of more classes no confusion matrix is shown.
-inline constexpr std::size_t max_shown_classes = 40;
-
-/// What `flotilla evaluate --json` told of a checkpoint of the run.
-struct RunEvaluation {
-  std::string checkpoint{};
-  std::string data{};
-  std::int64_t step = 0;
-  std::int64_t samples = 0;
-  std::vector<ClassResult> classes{};
-  std::vector<std::vector<std::int64_t>> confusion{};  ///< True classes × predicted ones; may be empty
-};
-
 /// The key of a series' means, which a series has that was reduced.
 inline std::string mean_of(std::string_view series) {
   return "mean " + std::string(series);
@@ -121,7 +97,7 @@ struct RunRecord {
   std::vector<Knot> knots{};
   std::vector<Mark> marks{};
   RunTotals totals{};
-  std::optional<RunEvaluation> evaluation{};
+  std::string evaluation{};             ///< JSON of `flotilla evaluate`: what the page shows; empty: none
   std::string deck{};                   ///< The text of deck.toml; empty: there is none
   std::vector<std::string> warnings{};  ///< Messages about what could not be read
 };

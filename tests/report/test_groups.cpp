@@ -54,7 +54,7 @@ TEST(Groups, AreCalledAfterWhatTheNamesHaveInCommon) {
   EXPECT_EQ(name({"w1", "w12", "w2"}), "w");
   EXPECT_EQ(name({"w128a", "w128b"}), "w128");
   EXPECT_EQ(name({"classes1", "classes2"}), "classes");
-  EXPECT_EQ(name({"seed-1/adam", "seed-2/adam"}), "adam");
+  EXPECT_EQ(name({"a_s1", "a_s2"}), "a");
   EXPECT_EQ(name({"a", "a-2"}), "a …") << "the name of a run";
   EXPECT_EQ(name({"x", "y"}), "x …");
 }

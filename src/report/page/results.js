@@ -166,13 +166,18 @@ function classesOf(run) {
     bestOf(run)?.[1] === step ? ', the best one' : `, the run went on to step ${number(run.totals.step, 9)}: evaluate again`);
   const box = (title, head, rows) => html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': title },
     html('table', {}, html('thead', {}, html('tr', {}, ...head.map((text) => html('th', { scope: 'col', class: title.startsWith('Conf') && 'count' }, text)))), html('tbody', {}, ...rows)));
+  classes.forEach((one, i) => {
+    const others = (confusion[i] || []).map((count, k) => k === i ? 0 : count);
+    one.confused = Math.max(0, ...others);
+    one.with = one.confused && classes[others.indexOf(one.confused)].name;
+  });
   const worstFirst = [...classes].sort((a, b) => a.correct * b.samples - b.correct * a.samples);
   return [html('p', { class: 'hint' }, `${runs.length > 1 ? `${run.name}: ` : ''}${checkpoint} (step ${number(step, 9)}`, later, `) on ${samples}`),
     html('div', { class: 'grid' },
       box('Accuracy of each class', ['Class', 'Accuracy', 'Precision', 'Samples', 'Most often taken for'], worstFirst.map((one) => html('tr', {},
         cell(one.name), html('td', { style: `background:linear-gradient(90deg, var(--hover) ${100 * one.correct / one.samples}%, transparent 0)` },
           share(one.correct, one.samples)), cell(share(one.correct, one.predicted)), cell(number(one.samples, 9)),
-        cell(one.confused ? `${one.confused_with} (${number(one.confused, 9)})` : '–')))),
+        cell(one.confused ? `${one.with} (${number(one.confused, 9)})` : '–')))),
       confusion.length > 0 && box('Confusion matrix', ['True ↓ predicted →', ...classes.map((one) => one.name)], confusion.map((row, i) => html('tr', {},
         cell(classes[i].name), ...row.map((count, k) => html('td', { class: 'count', title: `${classes[i].name} taken for ${classes[k].name}`,
           style: count > 0 && shade(i === k ? 'accent' : 'fault', i === k ? count / classes[i].samples : Math.min(1, 0.15 + 4 * count / classes[i].samples)) },
