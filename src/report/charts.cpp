@@ -77,13 +77,12 @@ void add_curve(const std::vector<Point>& points, Clipping clipping, Bounds& all,
   const std::size_t count = values.size();
   const auto [low, middle, high] = std::tuple(values[count / 4], values[count / 2], values[count * 3 / 4]);
   const double room = 3.0 * std::max(high - low, 0.1 * std::abs(middle));
-  const auto begin = std::ranges::lower_bound(values, low - room);
-  const auto end = std::ranges::upper_bound(values, high + room);
-  const auto outliers = count - static_cast<std::size_t>(end - begin);
-  const bool clips = clipping != Clipping::none && outliers <= std::max<std::size_t>(1, count / 20);
+  const std::size_t most = clipping == Clipping::none ? 0 : std::max<std::size_t>(1, count / 20);
+  const auto below = static_cast<std::size_t>(std::ranges::lower_bound(values, low - room) - values.begin());
+  const auto above = static_cast<std::size_t>(values.end() - std::ranges::upper_bound(values, high + room));
   for (const double value : {values.front(), values.back()}) include(all, value);
-  for (const double value : {clips ? *begin : values.front(), clips ? *(end - 1) : values.back()})
-    include(kept, value);
+  for (const std::size_t i : {std::min(below, most), count - 1 - std::min(above, most)})
+    include(kept, values[i]);
   if (clipping == Clipping::all_but_the_first) include(kept, first);
 }
 
@@ -281,7 +280,7 @@ void draw_curve(Drawing& drawing, const std::vector<Point>& points, std::size_t 
   drawing.add(cat("<path d=\"", path_of(drawing, points), "\" ", line_style(run, style), "/>"));
   if (style == CurveStyle::thin || points.size() > max_markers) return;
   for (const Point& point : points)
-    if (std::isfinite(point.value))
+    if (drawing.shows_y(point.value))  // not NaN, no outlier
       drawing.add(marker_of(run, drawing.x(point.step), drawing.y(point.value)));
 }
 

@@ -43,8 +43,8 @@ struct Chart {
 /// The charts for which at least one of the runs has a series. Curves that no run has are left out.
 ///
 /// Outliers of a curve are values beyond Tukey's far fences, three times the quartiles' distance (at least a
-/// tenth of the median) from them, if at most 5 % of the curve's values are. A side of a chart is clipped at
-/// the last of the others if outliers would take more than half of its height.
+/// tenth of the median) from them: on each side at most 5 % of the curve's values, the farthest. A side of a
+/// chart is clipped at the last of the others if outliers would take more than half of its height.
 std::vector<Chart> charts_of(const std::vector<RunRecord>& runs);
 
 /// A picture for a paper: SVG 1.1, white ground, labelled axes, a legend, colours as in the page.

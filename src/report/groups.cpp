@@ -127,6 +127,7 @@ RunRecord mean_record(const RunGroup& group, const std::vector<RunRecord>& runs)
   RunRecord record{.name = group.name, .folder = first.folder, .facts = first.facts};
   record.seeds = static_cast<std::int64_t>(members.size());
   record.totals.figure = first.totals.figure;
+  record.totals.gap_of = first.totals.gap_of;
   record.totals.end = longest.totals.end;
   record.deck = first.deck;
   record.knots = longest.knots;

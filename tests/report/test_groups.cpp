@@ -64,9 +64,13 @@ TEST(Groups, HaveMeansAndDeviationsWhereTwoMembersReport) {
                                  run_with("a2", 2, "", {{10, 2.0}, {20, nan}, {30, 7.0}, {40, 9.0}}),
                                  run_with("a3", 3, "", {{10, 3.0}})};
   runs[2].series["mean step.loss"] = {{10, 6.0}};  // it was reduced
+  runs[0].totals.figure = "r2";
+  runs[0].totals.gap_of = "loss";
   const RunRecord mean = folded(runs).front();
 
   EXPECT_EQ(mean.seeds, 3);
+  EXPECT_EQ(mean.totals.figure, "r2");
+  EXPECT_EQ(mean.totals.gap_of, "loss");
   EXPECT_EQ(mean.totals.end.step, 40.0);
   EXPECT_EQ(mean.series.at("step.loss"), (std::vector<Point>{{10, 3.0}, {20, 4.0}, {30, 6.0}}));
   EXPECT_EQ(mean.series.at("deviation step.loss"),

@@ -115,6 +115,8 @@ TEST(Charts, ClipFewOutliersThatFlattenTheRest) {
   EXPECT_EQ(bounds("step.step_s", values_with({})), std::pair(-inf, inf));
   EXPECT_EQ(bounds("step.step_s", values_with({{7, 2.0}})), std::pair(-inf, inf)) << "half of the height";
   EXPECT_EQ(bounds("step.step_s", values_with({{3, 50.0}, {9, 50.0}})), std::pair(-inf, inf)) << "above 5 %";
+  EXPECT_EQ(bounds("step.step_s", values_with({{3, 500.0}, {9, 50.0}})), std::pair(-inf, 50.0))
+      << "the farthest";
   EXPECT_EQ(bounds("step.loss", values_with({{0, 50.0}})), std::pair(-inf, inf)) << "where training begins";
   EXPECT_EQ(bounds("step.loss", values_with({{5, 50.0}})), std::pair(-inf, 1.04));
   EXPECT_EQ(bounds("validation.r2", values_with({{5, -50.0}})), std::pair(1.0, inf));
@@ -139,6 +141,8 @@ TEST(Pictures, MarkEachOutlierAtTheEdge) {
   EXPECT_EQ(count(clipped, "class=\"beyond\""), 1 + 1) << "one in the legend";
   EXPECT_NE(clipped.find(">outliers, beyond the edge<"), std::string::npos);
   EXPECT_NE(clipped.find("d=\"M118.40,38.00L"), std::string::npos) << "the line begins at the edge";
+  EXPECT_EQ(count(clipped, "m-4,0a4,4"), 23) << "no marker of a value stands for the outlier";
+  EXPECT_EQ(count(whole, "m-4,0a4,4"), 24);
   EXPECT_EQ(count(whole, "beyond"), 0);
 }
 
