@@ -30,7 +30,10 @@ struct Presence {
   std::string text() const;  ///< "all-reduce of bucket 2, step 57", "opening the data, done here"
 };
 
-/// Lets the watchdog threads of all ranks ask each other for their state while everything else may hang. Has
+/// Lets the watchdog threads of all ranks know each other's state while everything else may hang. A rank's
+/// request goes to rank 0 along a tree (rank_tree.hpp), rank 0 asks all along it, and the result goes to all:
+/// four messages a rank, however many want to know. The children of a rank that is silent are asked directly.
+/// Where a request has no effect, the first rank of each host, in their order, takes rank 0's part. Has
 /// messages of its own; no rank waits for an answer that does not come. Used by one thread at a time, whose
 /// clock it keeps: one that stands still while the process is stopped.
 class RollCall {
@@ -42,24 +45,23 @@ class RollCall {
   ~RollCall();
 
   void set_time(double now_s);
-  /// Answers the ranks that asked since the last call, and receives answers. Where a rank has asked for it,
-  /// prints the stack of the thread that made this object.
+  /// Answers the ranks that asked since the last call, and receives answers and results. Where a rank has
+  /// asked for it, prints the stack of the thread that made this object.
   void answer(const Presence& mine);
   /// Collective, when no rank calls or answers any more, and before another communicator is made: receives
   /// what is under way (SmallMessages::receive_rest()).
   void receive_rest();
-  /// Asks all other ranks but those with an answer outstanding. Returns at once.
-  void call(const Presence& mine);
-  /// Calls as call() does, then answers and receives for at most `patience_s`, or for half a second if all
-  /// answer, because their own watchdogs may be about to ask.
+  /// Requests a result if the newest one is older than max_age_s. Returns at once.
+  void call(double patience_s, double max_age_s);
+  /// Requests a result, then answers until it is there: some polls of the other ranks where all answer, else
+  /// `patience_s` or half of that more. If `mine` ends the job, that begins half a second later, because
+  /// other ranks' watchdogs may be about to do so.
   void ask(const Presence& mine, double patience_s);
   bool silent() const;       ///< After ask(): is there a rank that did not answer?
   void begin_silences();     ///< Restarts the clocks of silence_s()
-  double silence_s() const;  ///< Longest time since the last message of a rank
-  /// After ask(): did a rank answer that waits for files which have progressed in the last `seconds`?
-  bool any_at_files_within(double seconds) const;
-  /// After ask(): did a rank answer that has moved in the last `seconds`?
-  bool any_moved_within(double seconds) const;
+  double silence_s() const;  ///< After ask(): the longest time since a silent rank was last known to answer
+  double quiet_s() const;    ///< After ask(): time since a rank last moved
+  double files_quiet_s() const;  ///< Since one moved that waits for files; none: infinite
   /// After ask(): asks the ranks that are elsewhere than `mine`, at most four of them, to print the stacks of
   /// their training threads, and gives them half a second to do so.
   void ask_for_stacks(const Presence& mine);

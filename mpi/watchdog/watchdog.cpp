@@ -129,7 +129,7 @@ struct Watchdog::Impl {
   std::unique_ptr<RollCall> roll_call;  // of the watchdog's thread
   double looked_s = now_s();            // of the watchdog's thread: its last look; set before it starts
   double quiet_s = 0;                   // of the watchdog's thread: seconds without progress
-  double called_s = 0;                  // of the watchdog's thread: quiet_s when it last called the others
+  double live_until_s = 0;              // of the watchdog's thread: until then the others need not be asked
   double woke_s = -recently_s;          // of the watchdog's thread: after it was stopped beyond the limit
 
   // Written by the training thread.
@@ -180,7 +180,7 @@ struct Watchdog::Impl {
         return end_job(cat(wrong, "; ", presence(true).text()));
       const std::uint64_t beat = progress.beats();
       const bool moved = progress.worked() || beat != seen;
-      if (moved) quiet_s = called_s = 0;
+      if (moved) quiet_s = 0;
       seen = beat;
       std::string mismatch;
       with_roll_call([&](RollCall& call) {
@@ -188,9 +188,8 @@ struct Watchdog::Impl {
         if (moved) call.begin_silences();
         call.answer(presence(false));
         mismatch = call.mismatch();
-        if (limit_s <= 0 || quiet_s < called_s + limit_s / calls_per_limit) return;
-        called_s = quiet_s;
-        call.call(presence(false));
+        const double call_every_s = limit_s / calls_per_limit;
+        if (limit_s > 0 && quiet_s >= call_every_s) call.call(state_request_limit_s, call_every_s);
       });
       if (!mismatch.empty()) return say_and_leave(mismatch);
       // While the others were asked, this process may have progressed, and they may have ended.
@@ -216,12 +215,14 @@ struct Watchdog::Impl {
   /// moves. quiet_s keeps counting, or workers that wait for each other would never find a hang.
   /// One that does not answer may be short of processor time, until that has lasted for as long as a hang.
   bool others_live() {
-    bool live = false;
+    if (looked_s < live_until_s) return true;
+    double left_s = 0;
     with_roll_call([&](RollCall& call) {
       call.ask(presence(false), state_request_limit_s);
-      live = call.silent() ? call.silence_s() < limit_s : call.any_moved_within(limit_s);
+      left_s = limit_s - (call.silent() ? call.silence_s() : call.quiet_s());
     });
-    return live;
+    live_until_s = looked_s + std::min(left_s, limit_s / calls_per_limit);
+    return left_s > 0;
   }
 
   /// Whether this rank, or another, waits for files that make progress, which is not a hang. A rank that does
@@ -233,7 +234,7 @@ struct Watchdog::Impl {
     bool go_on = false;
     with_roll_call([&](RollCall& call) {
       call.ask(here, state_request_limit_s);
-      go_on = !call.silent() && call.any_at_files_within(seconds);
+      go_on = !call.silent() && call.files_quiet_s() < seconds;
     });
     return go_on;
   }
@@ -256,12 +257,13 @@ struct Watchdog::Impl {
     return wake.wait_for(lock, Seconds(seconds), [this] { return stop; });
   }
 
-  /// Sleeps for `seconds`, or until a request to end arrives that was not handled yet.
+  /// Sleeps for `seconds`, or until a request to end arrives that was not handled yet, and answers others.
   /// @returns whether this thread is to end
   bool sleep_until_asked(double seconds) {
     bool ends = false;
     for (double left_s = seconds; !ends && left_s > 0; left_s -= look_for_requests_s) {
       ends = sleep(std::min(left_s, look_for_requests_s));
+      if (!ends) with_roll_call([&](RollCall& call) { call.answer(presence(false)); });
       if (hooks.asked_to_end()) break;
     }
     return ends;

@@ -2,11 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "mpi/core/rank_tree.hpp"
 #include "mpi/core/stop_consensus.hpp"
+#include "mpi/watchdog/roll_call.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/mpi_calls.hpp"
 
@@ -49,6 +54,44 @@ TEST_F(MessageCounts, AStopTakesFourForEachWorker) {
   }
 
   EXPECT_EQ(over_all(mpi_calls().sends), 4 * (world.size() - 1));
+}
+
+/// Messages of this rank while all but `silent` want to know how the others are, and answer for a second.
+std::int64_t sent_in_a_roll_call(const Communicator& world, int silent,
+                                 const std::vector<std::string>& hosts) {
+  const Presence presence{.step = 1};
+  RollCall call(world, hosts);
+  world.barrier();
+  mpi_calls() = {};
+  if (world.rank() != silent) {
+    call.call(silent < 0 ? 8.0 : 0.4, 0.0);
+    for (int i = 0; i < 200; ++i) {
+      call.answer(presence);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  const std::int64_t sent = mpi_calls().sends;
+  world.barrier();
+  call.receive_rest();
+  return sent;
+}
+
+TEST_F(MessageCounts, ARollCallTakesFourForEachRankHoweverManyWantOne) {
+  const std::vector<std::string> hosts(static_cast<std::size_t>(world.size()), "h");
+
+  const std::int64_t sent = sent_in_a_roll_call(world, -1, hosts);
+
+  // Each rank sends a request but rank 0, which sends questions and results; rank 0 asks itself, too.
+  EXPECT_EQ(over_all(sent), 4 * world.size() - 2);
+}
+
+TEST_F(MessageCounts, ARollCallWithoutRank0GrowsWithTheRanksToo) {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world.size(); ++rank) hosts.push_back("h" + std::to_string(rank / 4));
+
+  const std::int64_t sent = sent_in_a_roll_call(world, 0, hosts);
+
+  EXPECT_LE(over_all(sent), 3 * 4 * world.size());
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(RollCallOnAllRanks, LeavesNoMessageToTheNextCommunicator) {
     // The question is sent when the other ranks are at the end.
     if (world.rank() == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      call.call(presence("computing", 1));
+      call.call(0.5, 0.0);
     }
     call.receive_rest();
   }
@@ -97,6 +97,18 @@ TEST_F(RollCallOnAllRanks, NamesTheRankThatDoesNotAnswer) {
   }
 }
 
+TEST_F(RollCallOnAllRanks, NamesRank0WhereItDoesNotAnswer) {
+  if (world.size() == 1) GTEST_SKIP() << "needs another rank";
+  const int asking = world.size() - 1;
+
+  const std::string text = ask(world, asking, presence("saving", 57), 0);
+
+  if (world.rank() == asking) {
+    EXPECT_EQ(text, std::string("rank 0 on h0 does not answer") +
+                        (world.size() > 2 ? "; the others wait in the same place" : ""));
+  }
+}
+
 TEST_F(RollCallOnAllRanks, TellsWhereTheOthersAre) {
   if (world.size() != 4) GTEST_SKIP() << "needs four ranks";
   const Presence mine = world.rank() == 2 ? presence("waiting for input", 56) : presence("all-reduce", 57, 1);
@@ -122,51 +134,53 @@ TEST_F(RollCallOnAllRanks, LeavesTheWordToTheLowestRankThatEndsTheJob) {
   EXPECT_FALSE(left_to_none);
 }
 
-/// While rank 0 does `calling`, each other rank answers with `mine` but for the last, which answers once.
-template <class Calling>
-void call_beside_one_that_falls_silent(const Communicator& world, const Presence& mine, Calling calling) {
-  RollCall call(world, hosts_of(world));
-  if (world.is_root()) {
-    calling(call);
-    world.barrier();
-  } else {
+/// The others answer while rank 0 does `first`, and all but the last one while it does `then`.
+template <class First, class Then>
+void call_beside_one_that_falls_silent(const Communicator& world, const Presence& mine, RollCall& call,
+                                       First first, Then then) {
+  const auto beside = [&](bool answers, auto work) {
     std::atomic<bool> over{false};
     std::thread watchdog([&] {
-      const bool last = world.rank() == world.size() - 1;
-      for (int i = 0; !over; ++i) {
-        if (!last || i == 0) call.ask(mine, last ? 0.0 : 0.005);
+      while (!over) {
+        if (answers) call.answer(mine);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     });
+    if (world.is_root()) work();
     world.barrier();
     over = true;
     watchdog.join();
-  }
+  };
+  beside(!world.is_root(), first);
+  world.barrier();
+  beside(!world.is_root() && world.rank() != world.size() - 1, then);
   world.barrier();
 }
 
 TEST_F(RollCallOnAllRanks, MeasuresHowLongARankIsSilentAndTellsWhatItSaidLast) {
   if (world.size() == 1) GTEST_SKIP() << "needs another rank";
   const Presence mine = presence("opening the data", -1);
+  RollCall call(world, hosts_of(world));
   std::string text;
   std::array<double, 3> silences{};
 
-  call_beside_one_that_falls_silent(world, mine, [&](RollCall& call) {
-    call.set_time(100.0);
-    call.begin_silences();
-    silences[0] = call.silence_s();
-    call.set_time(103.0);
-    while (call.silence_s() > 0.0) {
-      call.answer(mine);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    call.set_time(110.0);
-    call.ask(mine, 0.6);
-    silences[1] = call.silence_s();
-    text = call.text(mine, {});
-    call.begin_silences();
-    silences[2] = call.silence_s();
-  });
+  call_beside_one_that_falls_silent(
+      world, mine, call,
+      [&] {
+        call.set_time(100.0);
+        call.begin_silences();
+        silences[0] = call.silence_s();
+        call.set_time(103.0);
+        call.ask(mine, 60.0);
+      },
+      [&] {
+        call.set_time(110.0);
+        call.ask(mine, 0.6);
+        silences[1] = call.silence_s();
+        text = call.text(mine, {});
+        call.begin_silences();
+        silences[2] = call.silence_s();
+      });
 
   if (!world.is_root()) return;
   EXPECT_EQ(silences, (std::array{0.0, 7.0, 0.0}));
