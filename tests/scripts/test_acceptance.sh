@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# examples/acceptance with the real ReFrame, where `reframe` is on PATH. Arguments: source folder, folder of the executable.
+set -euo pipefail
+source=$1
+export PATH=$2:$PATH
+command -v reframe > /dev/null || {
+  echo "SKIPPED: no reframe (pip install reframe-hpc)"
+  exit 77
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+cat > settings.py << 'END'
+site_configuration = {
+    "systems": [{"name": "here", "hostnames": [".*"], "partitions": [
+        {"name": "cpu", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], "max_jobs": 1}]}],
+    "environments": [{"name": "builtin"}],
+}
+END
+run_reframe() { reframe -C settings.py --prefix="$work" --system=here -c "$source/examples/acceptance/flotilla_reframe.py" -S ranks_per_node=1 -r "$@" 2>&1; }
+fail() {
+  echo "FAILED: $1"
+  echo "$said"
+  exit 1
+}
+
+said=$(run_reframe --performance-report -S TrainingStep.steps=40 -S AllReduce.size=64K) || fail "exit code $?"
+grep -qE 'PASSED.*Ran 6/6 test case' <<< "$said" || fail 'not all have passed'
+for figure in samples_per_s step_ms exposed_ms time_us busbw_gb_s; do
+  [[ $said == *"$figure"* ]] || fail "no $figure in the report"
+done
+
+# A benchmark that is not valid fails.
+cat > flotilla << 'END'
+#!/bin/sh
+echo 'figure samples_per_s=1 step_ms=1 exposed_ms=1 efficiency=1'
+echo 'valid: no: the loss is not finite'
+END
+chmod +x flotilla
+if said=$(PATH=$work:$PATH run_reframe -n TrainingStep); then fail 'an invalid benchmark has passed'; fi
+grep -q 'FAILED.*Ran 3/3 test case' <<< "$said" || fail 'not all have failed'
