@@ -173,10 +173,6 @@ std::string best_link_in(const std::string& folder) {
 
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folder)) {
-  make();
-}
-
 void CheckpointFolder::make() const {
   make_output_folder(folder_);
 }

@@ -16,10 +16,10 @@ namespace flotilla {
 /// The checkpoints of one run, by name only.
 class CheckpointFolder {
  public:
-  /// Makes the folder. @throws UserError if it is not writable.
-  explicit CheckpointFolder(std::string folder);
+  explicit CheckpointFolder(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Makes the folder unless it exists; it then outlives a crash of the machine. @throws UserError naming it.
+  /// Makes the folder unless it exists; it then outlives a crash of the machine. @throws UserError naming it,
+  /// also if it is not writable.
   void make() const;
   void make_parts(std::int64_t step) const;  ///< Makes the folder of that step's parts. @throws UserError
   static std::string file_name(std::int64_t step);  ///< "step-00000400.h5"

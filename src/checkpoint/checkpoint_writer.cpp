@@ -276,7 +276,9 @@ CheckpointWriter::CheckpointWriter(std::string folder, std::int64_t keep, Saving
     : impl_(std::make_unique<Impl>()) {
   require(keep >= 1, "at least one checkpoint must be kept, got ", keep);
   impl_->writer = std::make_shared<WriterState>(std::move(folder), keep, std::move(workers));
-  if (impl_->writer->workers.rank == 0) impl_->writer->folder.remove_unfinished();
+  if (impl_->writer->workers.rank != 0) return;
+  impl_->writer->folder.make();
+  impl_->writer->folder.remove_unfinished();
 }
 
 CheckpointWriter::~CheckpointWriter() {

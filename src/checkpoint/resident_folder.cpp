@@ -222,7 +222,9 @@ std::optional<ResidentState> state_of_step(const std::string& run, std::int64_t 
 }
 
 std::string save_resident_state(const ResidentState& state, const std::string& run) {
-  const std::string path = CheckpointFolder(run + "/checkpoints").path_of(state.step);
+  const CheckpointFolder folder(run + "/checkpoints");
+  folder.make();
+  const std::string path = folder.path_of(state.step);
   copy_checkpoint(state.file, path);
   return path;
 }

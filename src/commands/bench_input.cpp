@@ -87,7 +87,9 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   if (arguments.no_decode && !config.data.has_images())
     throw AgreedFailure(cat("--no-decode reads images, and data.kind = \"", config.data.kind, "\" has none"),
                         exit_user_error);
-  agree(world, [&] { check_data_files(config, false); });
+  agree(world, [&] {
+    if (world.is_root()) check_data_files(config, false);
+  });
   mpi::Watchdog watchdog(0, [](const std::string&) {});
   const InflatedCopies copies(config.data, false, world, host, mpi::find_topology(world), watchdog);
   DatasetUse use = use_of(config.model);

@@ -201,9 +201,9 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
+        if (!world.is_root()) return;
         check_data_files(config, true);
         check_class_folders(config, class_names_of(checkpoint.state));
-        if (!world.is_root()) return;
         for (const std::string& path : {arguments.vectors, arguments.output})
           if (!path.empty()) check_output_file(path, {});
         check_outputs({arguments.vectors, arguments.output}, config, config.data.validation_source(),

@@ -30,8 +30,9 @@ std::string absolute_path(const fs::path& path, const fs::path& folder) {
   const fs::path whole = folder / path;
   std::string text = whole.lexically_normal().string();
   std::error_code error;
-  const bool there = fs::exists(whole, error);
-  if (there && !fs::equivalent(whole, text, error)) text = fs::canonical(whole, error).string();
+  if (std::ranges::find(whole, fs::path("..")) != whole.end() && fs::exists(whole, error) &&
+      !fs::equivalent(whole, text, error))
+    text = fs::canonical(whole, error).string();
   if (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }

@@ -170,14 +170,18 @@ std::int64_t IdxFile::stored_item_bytes() const {
 }
 
 IdxFile idx_header(const std::string& path, IdxKind kind, bool& compressed) {
-  refuse_other_kinds(path, FileFormat::idx, wanted_file(kind));
-  IdxFile idx{.path = path, .bytes = open_data_file(path), .storage = {}};
-  std::array<std::uint8_t, 16> header{};
-  const auto room = std::as_writable_bytes(std::span(header));
-  compressed = GzipReader::recognises(idx.bytes);
-  const std::size_t got = compressed ? GzipReader(idx.bytes).read(room) : idx.bytes.read_some(0, room);
-  parse_header(idx, kind, std::span(header).first(got));
-  return idx;
+  try {
+    IdxFile idx{.path = path, .bytes = open_data_file(path), .storage = {}};
+    std::array<std::uint8_t, 16> header{};
+    const auto room = std::as_writable_bytes(std::span(header));
+    compressed = GzipReader::recognises(idx.bytes);
+    const std::size_t got = compressed ? GzipReader(idx.bytes).read(room) : idx.bytes.read_some(0, room);
+    parse_header(idx, kind, std::span(header).first(got));
+    return idx;
+  } catch (const UserError&) {
+    refuse_other_kinds(path, FileFormat::idx, wanted_file(kind));
+    throw;
+  }
 }
 
 IdxFile open_idx(const std::string& path, IdxKind kind, const std::string& inflated) {

@@ -173,9 +173,9 @@ Reporter::Reporter(const ReporterOptions& options) : impl_(std::make_unique<Impl
     impl_->logger = std::make_unique<spdlog::logger>("flotilla");  // without a sink
     return;
   }
-  make_output_folder(options.folder);
   std::error_code ignored;  // What is removed need not be there.
   if (impl_->speaks()) {
+    make_output_folder(options.folder);
     std::filesystem::remove(options.folder + "/failure.json", ignored);
     for (const char* file : {"/failure.json", "/deck.toml", "/metrics.jsonl"})
       remove_unfinished(options.folder + file);

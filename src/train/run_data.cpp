@@ -98,13 +98,16 @@ void RunData::open_training(const Config& config, const DatasetUse& use) {
 RunData::RunData(Config& config, const Machine& machine,
                  const std::map<std::string, std::string>& saved_choices) {
   const mpi::Communicator& workers = machine.workers;
-  agree(workers, machine.places, [&] { check_data_files(config, false); });
+  agree(workers, [&] {
+    if (workers.is_root()) check_data_files(config, false);
+  });
   take_found(saved_choices, config);
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   DatasetUse use = use_of(config.model);
   use.ranks_on_host = machine.host.size();
   use.inflated = copies.handles;
   use.shard_indexes = scan_shards(config.data, false, workers, machine.watchdog);
+  use.images = read_image_list_once(config, use, machine);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     find_in_data(config, use);
@@ -113,11 +116,15 @@ RunData::RunData(Config& config, const Machine& machine,
   });
   const bool unscaled = wants_scaling(config.data);
   if (unscaled) find_scaling(config.data, *training, workers, machine.watchdog);
+  DatasetUse validation_use = use;
+  validation_use.training = false;
+  validation_use.images = nullptr;
+  validation_use.images = read_image_list_once(config, validation_use, machine);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.validation");
     if (unscaled) open_training(config, use);
     if (const std::string found = found_text(config); !found.empty()) identities[found_in_data] = found;
-    validation = open_validation_data(config, use);
+    validation = open_validation_data(config, validation_use);
     if (validation) check_label_texts(config.data, *validation);
     if (validation) warnings = validation->facts().warnings;
     if (validation && !(validation->sample_shape() == training->sample_shape()))

@@ -48,7 +48,8 @@ RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi
 
 void RunFolder::open(const mpi::Place& place, const LoadedCheckpoint* resumed, const std::string& deck) {
   std::error_code ignored;  // One of them need not be there.
-  keeps_deck_ = std::filesystem::equivalent(deck, config_.run.output + "/deck.toml", ignored);
+  keeps_deck_ =
+      workers_.is_root() && std::filesystem::equivalent(deck, config_.run.output + "/deck.toml", ignored);
   const SavingWorkers saving = saving_workers(workers_, place);
   agree(workers_, [&] {
     if (!workers_.is_root()) return;

@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
+#include "src/data/data_reader.hpp"
+#include "src/data/images/image_dataset.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/data/run_on_threads.hpp"
 #include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/folders.hpp"
+#include "src/job/failure.hpp"
 #include "src/observe/progress_line.hpp"
+#include "src/train/machine.hpp"
 
 namespace flotilla {
 
@@ -31,6 +37,11 @@ std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation)
     }
   }
   return shards;
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
 }
 
 /// Path, length and text of the index; empty if the shard has mistakes.
@@ -82,6 +93,35 @@ std::map<std::string, std::string> scan_shards(const DataConfig& data, bool vali
     }
   }
   return indexes;
+}
+
+std::shared_ptr<const ImageList> read_image_list_once(const Config& config, const DatasetUse& use,
+                                                      const Machine& machine) {
+  const DataConfig& data = config.data;
+  const DataSourceConfig& source = use.training ? data.train : data.validation_source();
+  const bool listed = data.kind == DataKind::image_list || data.kind == DataKind::image_folder;
+  if (!listed || source.path.empty()) return nullptr;
+  require(use.images == nullptr, "the images of ", source.path, " are to be listed, and have been");
+  const mpi::Communicator& workers = machine.workers;
+  std::shared_ptr<const ImageList> images;
+  std::int64_t found = 0;  // an image that worker 0 has
+  agree(workers, [&] {
+    const mpi::CpuProgressScope working(machine.watchdog, "listing images");
+    if (!workers.is_root()) return;
+    const std::int64_t classes = config.model.classes;
+    images = list_images(data, source, classes == 0 ? any_classes : classes, use);
+    while (found < images->size() && !is_file(images->path(found))) ++found;
+  });
+  std::string bytes = workers.is_root() ? images->serialised() : "";
+  workers.broadcast(bytes);
+  workers.broadcast(std::span(&found, 1));
+  if (!workers.is_root()) images = std::make_shared<const ImageList>(ImageList::of_serialised(bytes));
+  agree(workers, machine.places, [&] {
+    if (machine.own_place().local_rank != 0 || found == images->size()) return;
+    if (const std::string path = images->path(found); !is_file(path))
+      throw UserError(cat(config::printable(path), ": is missing; every host needs the images"));
+  });
+  return images;
 }
 
 }  // namespace flotilla

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "mpi/core/communicator.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
+#include "src/data/dataset.hpp"
 
 namespace flotilla {
+
+struct Machine;
 
 /// Collective over `world`. Reads the headers of the shards that have no index, each on one rank; of other
 /// kinds of data nothing. A shard that cannot be read is left out: opening the data reports why.
@@ -16,5 +20,13 @@ namespace flotilla {
 /// @returns DatasetUse::shard_indexes, equal on all ranks
 std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,
                                                const mpi::Communicator& world, mpi::Watchdog& watchdog);
+
+/// Collective over the workers. Worker 0 reads the list or the folder of images of data.train, or with
+/// `use.training` false of data.validation, and the others are told. Where another host lacks the images it
+/// fails, naming the host.
+/// @returns DatasetUse::images, equal on all workers; null for other kinds of data, and without such data
+/// @throws AgreedFailure on every worker
+std::shared_ptr<const ImageList> read_image_list_once(const Config& config, const DatasetUse& use,
+                                                      const Machine& machine);
 
 }  // namespace flotilla

@@ -45,8 +45,8 @@ class Images : public ::testing::Test {
   std::unique_ptr<Dataset> open(std::int64_t ranks_cached) const {
     ImageList list =
         read_image_list(folder.path("train.txt"), {.root = "", .classes = 3, .root_key = "root"});
-    return make_image_dataset(make_file_images(std::move(list)), std::make_unique<FirstByte>(), ranks_cached,
-                              "repair it");
+    return make_image_dataset(make_file_images(std::make_shared<const ImageList>(std::move(list))),
+                              std::make_unique<FirstByte>(), ranks_cached, "repair it");
   }
   static std::string error_of(const Dataset& data, std::int64_t i) {
     return test::error_of<BadSample>([&] { sample_of(data, i); });

@@ -86,7 +86,7 @@ void FileCache::keep(std::int64_t i, std::span<const std::byte> bytes) {
 
 class FileImages final : public ImageSource {
  public:
-  explicit FileImages(ImageList list) : list_(std::move(list)) {}
+  explicit FileImages(std::shared_ptr<const ImageList> list) : whole_(std::move(list)), list_(*whole_) {}
 
   std::int64_t size() const override { return list_.size(); }
   std::string description() const override { return list_.description; }
@@ -117,7 +117,8 @@ class FileImages final : public ImageSource {
   }
 
  private:
-  ImageList list_;
+  std::shared_ptr<const ImageList> whole_;
+  const ImageList& list_;
 };
 
 class ImageDataset final : public Dataset {
@@ -227,9 +228,8 @@ bool names_list(const std::vector<std::string>& inputs) {
          !std::filesystem::is_directory(inputs.front(), error);
 }
 
-/// The images that data.kind = "image-list" or "image-folder" names. @throws UserError naming file, line and
-/// remedy.
-ImageList list_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
+/// As list_images(), of what the files have now.
+ImageList read_images(const DataConfig& data, const DataSourceConfig& source, std::int64_t classes,
                       const DatasetUse& use) {
   const bool missing_allowed =
       (use.training || !source.has_labels()) && data.on_bad_image == OnBadImage::replace;
@@ -285,7 +285,13 @@ std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourc
 
 }  // namespace
 
-std::unique_ptr<ImageSource> make_file_images(ImageList list) {
+std::shared_ptr<const ImageList> list_images(const DataConfig& data, const DataSourceConfig& source,
+                                             std::int64_t classes, const DatasetUse& use) {
+  return use.images != nullptr ? use.images
+                               : std::make_shared<const ImageList>(read_images(data, source, classes, use));
+}
+
+std::unique_ptr<ImageSource> make_file_images(std::shared_ptr<const ImageList> list) {
   return std::make_unique<FileImages>(std::move(list));
 }
 
@@ -340,7 +346,8 @@ void list_image_files(const DataRequest& request, SourceFiles& found) {
     found.files.insert(shard);
   }
   if (!shards.empty()) return;
-  const ImageList list = list_images(data, source, classes, use);
+  const std::shared_ptr<const ImageList> all = list_images(data, source, classes, use);
+  const ImageList& list = *all;
   found.left_out.add(list.left_out);
   for (const ImageList::Part& part : list.parts) {
     found.folders.insert(part.root);

@@ -12,8 +12,14 @@
 
 namespace flotilla {
 
+/// The images that data.kind = "image-list" or "image-folder" names: DatasetUse::images, if they were read.
+/// @param classes of the model; any_classes: whatever the data have
+/// @throws UserError naming file, line and remedy
+std::shared_ptr<const ImageList> list_images(const DataConfig& data, const DataSourceConfig& source,
+                                             std::int64_t classes, const DatasetUse& use);
+
 /// The images of a list or a folder, one file each.
-std::unique_ptr<ImageSource> make_file_images(ImageList list);
+std::unique_ptr<ImageSource> make_file_images(std::shared_ptr<const ImageList> list);
 
 /// Images, read and decoded each time. read() throws BadSample for one that is missing, unreadable or no
 /// image: "LIST:LINE: PATH: reason; remedy".

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <numeric>
+#include <ranges>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -185,6 +186,50 @@ std::string ImageList::path(std::int64_t i) const {
 
 std::string ImageList::place(std::int64_t i) const {
   return is_file() ? line_at(entries[static_cast<std::size_t>(i)].begin) + ": " : "";
+}
+
+std::string ImageList::serialised() const {
+  std::string bytes;
+  const auto add = [&](std::string_view field) {
+    const std::uint64_t length = field.size();
+    bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+    bytes += field;
+  };
+  add({reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(Entry)});
+  for (const std::string* field : {&source, &root, &below, &text, &description}) add(*field);
+  add(left_out.lines());
+  for (const Part& part : parts) {
+    add({reinterpret_cast<const char*>(&part.begin), sizeof(part.begin)});
+    add(part.source);
+    add(part.root);
+  }
+  return bytes;
+}
+
+ImageList ImageList::of_serialised(std::string_view bytes) {
+  const auto take = [&] {
+    std::uint64_t length = 0;
+    bytes.copy(reinterpret_cast<char*>(&length), sizeof(length));
+    const std::string_view field = bytes.substr(sizeof(length), length);
+    bytes.remove_prefix(sizeof(length) + field.size());
+    return field;
+  };
+  ImageList list;
+  const std::string_view entries = take();
+  list.entries.resize(entries.size() / sizeof(Entry));
+  entries.copy(reinterpret_cast<char*>(list.entries.data()), entries.size());
+  for (std::string* field : {&list.source, &list.root, &list.below, &list.text, &list.description})
+    *field = take();
+  for (const std::string_view lines = take(); const auto line : std::views::split(lines, '\n'))
+    list.left_out.add_line({line.begin(), line.end()});
+  while (!bytes.empty()) {
+    Part part;
+    take().copy(reinterpret_cast<char*>(&part.begin), sizeof(part.begin));
+    part.source = take();
+    part.root = take();
+    list.parts.push_back(std::move(part));
+  }
+  return list;
 }
 
 const ImageList::Part& ImageList::part_at(std::uint64_t begin) const {

@@ -38,6 +38,9 @@ struct ImageList {
   std::string path(std::int64_t i) const;          ///< The path to open.
   std::string place(std::int64_t i) const;         ///< "/data/train.txt:17: "; empty for a folder.
   bool is_file() const { return !parts.empty(); }
+  /// For another process: of_serialised() makes an equal list of it.
+  std::string serialised() const;
+  static ImageList of_serialised(std::string_view bytes);
   const Part& part_at(std::uint64_t begin) const;  ///< @param begin in `text`
   std::string line_at(std::uint64_t begin) const;  ///< "/data/train.txt:17"
 };
