@@ -109,17 +109,17 @@ CollectiveLog& begin(const Communicator& group, const char* kind, const char* ty
   return log;
 }
 
-/// FNV-1a (Fowler, Noll and Vo), 64 bits.
+static_assert(std::is_trivially_copyable_v<RankCall>, "travels as bytes");
+
+}  // namespace
+
+// FNV-1a (Fowler, Noll and Vo), 64 bits.
 std::uint64_t hash_of(const CollectiveCall& call) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const std::byte byte : std::as_bytes(std::span(&call, 1)))
     hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3U;
   return hash;
 }
-
-static_assert(std::is_trivially_copyable_v<RankCall>, "travels as bytes");
-
-}  // namespace
 
 std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const std::string> names) {
   std::vector<CollectiveCall> different;

@@ -16,6 +16,8 @@ namespace flotilla::mpi {
 
 // Private to mpi/: finds errors in the collective calls of several ranks, by pure functions.
 
+std::uint64_t hash_of(const CollectiveCall& call);
+
 /// A rank's call, sent as bytes.
 struct RankCall {
   std::int64_t rank = 0;  ///< Rank in MPI_COMM_WORLD

@@ -2,6 +2,7 @@
 #include "mpi/watchdog/mismatch_detector.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -63,17 +64,55 @@ namespace {
 constexpr int mismatch_request_tag = 5;
 constexpr int question_tag = 6;
 constexpr int answer_tag = 7;
+constexpr int hashes_tag = 11;
 constexpr double waited_long_s = 1.0;
 constexpr double patience_s = 1.0;
 /// Seconds per rank between two rounds, so that a thousand ranks that wait often cost rank 0 little.
 constexpr double per_rank_s = 0.004;
 
+struct CallQuestion {
+  std::int64_t round = 0;
+  std::int64_t calls = 0;  ///< 1: for the calls; 0: for their hashes
+};
+
 /// One of a rank's histories.
-struct Answer {
+struct CallAnswer {
   std::int64_t round = 0;
   std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
   CollectiveHistory history{};
 };
+
+/// Some of a rank's histories, with hashes in the place of calls.
+struct HashAnswer {
+  struct History {
+    std::uint64_t communicator = 0;
+    std::int64_t begun = 0;
+    std::int64_t first = 1;
+    std::int32_t thread = -1;
+    std::int32_t waiting = 0;
+    std::array<std::int64_t, CollectiveHistory::kept> hashes{};
+  };
+  std::int64_t round = 0;
+  std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
+  std::int64_t count = 0;      ///< Histories in this message
+  std::array<History, 8> histories{};
+};
+
+HashAnswer::History hashed(const CollectiveHistory& history) {
+  HashAnswer::History hashed{history.communicator, history.begun, history.first, history.thread,
+                             history.waiting};
+  std::ranges::transform(history.calls, hashed.hashes.begin(),
+                         [](const CollectiveCall& call) { return static_cast<std::int64_t>(hash_of(call)); });
+  return hashed;
+}
+
+/// A history whose calls differ where the hashes do.
+CollectiveHistory history_of(const HashAnswer::History& hashed) {
+  CollectiveHistory history{hashed.communicator, hashed.begun, hashed.first, hashed.thread, hashed.waiting};
+  std::ranges::transform(hashed.hashes, history.calls.begin(),
+                         [](std::int64_t hash) { return CollectiveCall{.line = hash}; });
+  return history;
+}
 
 }  // namespace
 
@@ -87,15 +126,18 @@ MismatchDetector::MismatchDetector(SmallMessages& messages, int rank, std::vecto
 /// Whether this rank has waited for so long that it asks for a round, and it is time to.
 bool MismatchDetector::has_waited(double now_s, double quiet_s) {
   const auto before = std::exchange(waits_, {});
-  bool long_enough = quiet_s >= waited_long_s;
+  const auto asks_after = [&](double waited_s) {
+    return waited_s >= waited_long_s && now_s - requested_s_ >= std::max(waited_long_s, waited_s / 2.0);
+  };
+  bool asks = asks_after(quiet_s);
   for (const auto& [communicator, number] : CollectiveLog::waiting()) {
     const auto known = before.find(communicator);
     const bool same = known != before.end() && known->second.first == number;
     const double since_s = same ? known->second.second : now_s;
     waits_[communicator] = {number, since_s};
-    long_enough = long_enough || now_s - since_s >= waited_long_s;
+    asks = asks || asks_after(now_s - since_s);
   }
-  return long_enough && now_s - requested_s_ >= waited_long_s;
+  return asks;
 }
 
 void MismatchDetector::poll(double quiet_s) {
@@ -109,7 +151,7 @@ void MismatchDetector::poll(double quiet_s) {
   }
   requested_ = requested_ || waits;
   take_requests();
-  if (requested_ && !asking_ && now_s >= next_s_) ask(now_s);
+  if (requested_ && !asking_ && now_s >= next_s_) ask(now_s, false);
   take_answers();
   const bool all = std::ranges::all_of(answers_, [](const auto& answer) { return answer.has_value(); });
   if (asking_ && (all || now_s - asked_s_ > patience_s)) conclude(now_s);
@@ -120,7 +162,8 @@ void MismatchDetector::take_requests() {
 }
 
 /// Begins a round.
-void MismatchDetector::ask(double now_s) {
+void MismatchDetector::ask(double now_s, bool calls) {
+  asked_for_calls_ = calls;
   requested_ = false;
   asking_ = true;
   asked_s_ = now_s;
@@ -128,28 +171,47 @@ void MismatchDetector::ask(double now_s) {
   std::ranges::fill(incoming_, std::vector<CollectiveHistory>());
   std::ranges::fill(answers_, std::nullopt);
   answers_.front() = CollectiveLog::all();
+  if (!calls)
+    for (CollectiveHistory& history : *answers_.front()) history = history_of(hashed(history));
   for (std::size_t rank = 1; rank < names_.size(); ++rank)
-    messages_.send(round_, static_cast<int>(rank), question_tag);
+    messages_.send(CallQuestion{round_, calls ? 1 : 0}, static_cast<int>(rank), question_tag);
 }
 
 void MismatchDetector::answer_questions() {
-  while (const auto question = messages_.receive<std::int64_t>(question_tag)) {
+  while (const auto question = messages_.receive<CallQuestion>(question_tag)) {
+    const auto& [round, calls] = question->second;
     const std::vector<CollectiveHistory> all = CollectiveLog::all();
     auto following = static_cast<std::int64_t>(all.size());
-    for (const CollectiveHistory& history : all)
-      messages_.send(Answer{.round = question->second, .following = --following, .history = history}, 0,
-                     answer_tag);
+    HashAnswer hashes{.round = round};
+    for (const CollectiveHistory& history : all) {
+      --following;
+      if (calls != 0) {
+        messages_.send(CallAnswer{round, following, history}, 0, answer_tag);
+        continue;
+      }
+      hashes.histories[static_cast<std::size_t>(hashes.count++)] = hashed(history);
+      if (following > 0 && hashes.count < std::ssize(hashes.histories)) continue;
+      hashes.following = following;
+      messages_.send(hashes, 0, hashes_tag);
+      hashes.count = 0;
+    }
   }
 }
 
 void MismatchDetector::take_answers() {
-  while (const auto message = messages_.receive<Answer>(answer_tag)) {
-    const auto& [from, answer] = *message;
-    if (!asking_ || answer.round != round_) continue;
+  const auto take = [&](int from, const auto& answer, auto add) {
+    if (!asking_ || answer.round != round_) return;
     const auto rank = static_cast<std::size_t>(from);
-    incoming_[rank].push_back(answer.history);
+    add(incoming_[rank]);
     if (answer.following == 0) answers_[rank] = std::exchange(incoming_[rank], {});
-  }
+  };
+  while (const auto message = messages_.receive<CallAnswer>(answer_tag))
+    take(message->first, message->second, [&](auto& all) { all.push_back(message->second.history); });
+  while (const auto message = messages_.receive<HashAnswer>(hashes_tag))
+    take(message->first, message->second, [&](auto& all) {
+      for (std::int64_t i = 0; i < message->second.count; ++i)
+        all.push_back(history_of(message->second.histories[static_cast<std::size_t>(i)]));
+    });
 }
 
 /// A deadlock counts where two rounds in succession found it: each of its ranks was in its call from its
@@ -157,13 +219,17 @@ void MismatchDetector::take_answers() {
 void MismatchDetector::conclude(double now_s) {
   asking_ = false;
   next_s_ = now_s + std::max(1.0, per_rank_s * static_cast<double>(names_.size()));
+  if (!asked_for_calls_) {
+    if (!find_mismatch(answers_, names_).empty() || !find_deadlock(answers_).empty()) ask(now_s, true);
+    return;
+  }
   finding_ = find_mismatch(answers_, names_);
   if (!finding_.empty()) return;
   const std::vector<WaitingRank> deadlock = find_deadlock(answers_);
   if (!deadlock.empty() && deadlock == deadlock_) {
     finding_ = text_of_deadlock(deadlock, answers_, names_);
   } else if (deadlock_ = deadlock; !deadlock_.empty()) {
-    ask(now_s);
+    ask(now_s, true);
   }
 }
 

@@ -68,12 +68,13 @@ class SmallMessages {
 };
 
 /// Compares the collective calls of all ranks once one of them has waited for a second: that rank notifies
-/// rank 0, which asks all for their histories, at most once a second, and looks for mismatched calls and
-/// deadlocks in the answers. The messages are those of the watchdogs' threads; no rank waits for one. Private
-/// to mpi/.
+/// rank 0, again when it has waited for twice as long, and so on. Rank 0 asks all for the hashes of their
+/// calls, at most once a second, and looks for mismatched calls and deadlocks in the answers; only where it
+/// finds some, it asks for the calls. The messages are those of the watchdogs' threads; no rank waits for
+/// one. Private to mpi/.
 class MismatchDetector {
  public:
-  /// @param messages whose tags 5, 6 and 7 nothing else uses; must outlive this
+  /// @param messages whose tags 5, 6, 7 and 11 nothing else uses; must outlive this
   /// @param names of all ranks
   MismatchDetector(SmallMessages& messages, int rank, std::vector<std::string> names);
 
@@ -88,7 +89,7 @@ class MismatchDetector {
   void answer_questions();
   void take_requests();
   void take_answers();
-  void ask(double now_s);
+  void ask(double now_s, bool calls);
   void conclude(double now_s);
 
   SmallMessages& messages_;
@@ -99,6 +100,7 @@ class MismatchDetector {
   // Used on rank 0 only:
   bool requested_ = false;
   bool asking_ = false;
+  bool asked_for_calls_ = false;  ///< In this round, not for hashes
   std::int64_t round_ = 0;
   double asked_s_ = 0;
   double next_s_ = 0;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int roll_question_tag = 3;
 constexpr int roll_answer_tag = 4;
-constexpr int stack_tag = 8;  // 5 to 7 are the mismatch detector's
+constexpr int stack_tag = 8;  // 5 to 7 and 11 are the mismatch detector's
 constexpr int roll_request_tag = 9;
 constexpr int roll_result_tag = 10;
 constexpr int max_stacks = 4;

@@ -26,18 +26,13 @@ bool steps_together(const Config& config) {
   return config.server() == nullptr || config.server()->mode == ServerMode::sync;
 }
 
-/// Over TCP a rank opens a connection to each rank of another host that it talks to. With servers, half wires
-/// and run.reproducible it may talk to all; otherwise it has 32 children and a parent in each of two trees,
-/// and the partners of MPI's collectives.
-void allow_connections(const Config& config, const mpi::Communicator& world,
-                       const std::vector<mpi::Place>& places) {
+/// Over TCP a rank opens a connection to each rank of another host that it talks to: rank 0, servers and
+/// ranks with half wires or run.reproducible to all of them, others to some.
+void allow_connections(const mpi::Communicator& world, const std::vector<mpi::Place>& places) {
   constexpr std::int64_t other_files = 128;
-  constexpr std::int64_t partners_in_trees = 96;
   const int here = places[static_cast<std::size_t>(world.rank())].host_index;
-  std::int64_t partners =
+  const std::int64_t partners =
       std::ranges::count_if(places, [here](const mpi::Place& place) { return place.host_index != here; });
-  if (config.server() == nullptr && config.reduction.wire == Precision::float32 && !config.run.reproducible)
-    partners = std::min(partners, partners_in_trees);
   const std::int64_t limit = allow_open_files(partners + other_files);
   if (limit >= partners + other_files || !world.is_root()) return;
   print_error_line(cat("flotilla: warning: the limit on open files (ulimit -n) is ", limit,
@@ -51,7 +46,7 @@ void allow_connections(const Config& config, const mpi::Communicator& world,
 StartUp probe_machines(const Config& config, const mpi::Communicator& world,
                        const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   StartUp start{.places = places, .network = {}};
-  allow_connections(config, world, places);
+  allow_connections(world, places);
   watchdog.beat("looking for run.output on all hosts", -1);
   check_shared_folder(world, start.places, config.run.output, "run.output");
   if (config.run.check_network && mpi::hosts(start.places) > 1)

@@ -39,8 +39,8 @@ TEST_F(MessageCounts, AMeetingTakesTwoForEachWorker) {
 
   for (std::int64_t steps = 1; steps <= 5; ++steps) consensus.gather(steps, mine, sums);
 
-  const auto [collectives, sends, receives, gathered] = mpi_calls();
-  EXPECT_EQ(collectives, 0);
+  const std::int64_t sends = mpi_calls().sends;
+  EXPECT_EQ(mpi_calls().collectives, 0);
   EXPECT_EQ(over_all(sends), 5 * 2 * (world.size() - 1));
   EXPECT_LE(over_all(sends, Op::max), 5 * (RankTree::max_children + 1));
 }
@@ -92,6 +92,25 @@ TEST_F(MessageCounts, ARollCallWithoutRank0GrowsWithTheRanksToo) {
   const std::int64_t sent = sent_in_a_roll_call(world, 0, hosts);
 
   EXPECT_LE(over_all(sent), 3 * 4 * world.size());
+}
+
+TEST_F(MessageCounts, LookingForMismatchesTakesThreeForEachRankAndNoCallsWhileThereAreNone) {
+  RollCall call(world, std::vector<std::string>(static_cast<std::size_t>(world.size()), "h"));
+  world.barrier();
+  mpi_calls() = {};
+
+  for (int i = 0; i < 700; ++i) {
+    call.answer({.step = 1, .quiet_s = i * 0.005});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  // All ask after 1 s and 2 s: a request, a question and an answer. Other ranks' clocks may add a round.
+  const std::int64_t sends = mpi_calls().sends;
+  const std::int64_t bytes = mpi_calls().sent_bytes;
+  EXPECT_LE(over_all(sends), 3 * 3 * world.size());
+  EXPECT_LE(over_all(bytes), 3 * 1000 * world.size());
+  world.barrier();
+  call.receive_rest();
 }
 
 }  // namespace

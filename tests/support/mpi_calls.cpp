@@ -39,6 +39,7 @@ int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MP
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request* request) {
   ++mpi_calls().sends;
+  if (type == MPI_BYTE) mpi_calls().sent_bytes += count;
   return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
 int MPI_Iallgather(const void* from, int sent, MPI_Datatype from_type, void* to, int got,

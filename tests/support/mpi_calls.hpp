@@ -8,10 +8,11 @@ namespace flotilla::test {
 /// Calls of MPI by this rank. A program that links mpi_calls gets the functions that count, by the second
 /// names that MPI's functions have, PMPI_….
 struct MpiCalls {
-  int collectives = 0;        ///< MPI_Bcast, MPI_Allreduce, MPI_Allgather, MPI_Allgatherv, MPI_Iallgather
-  int sends = 0;              ///< MPI_Send, MPI_Isend
-  int receives = 0;           ///< MPI_Recv
-  std::int64_t gathered = 0;  ///< Values of this rank in MPI_Allgather and MPI_Allgatherv
+  int collectives = 0;          ///< MPI_Bcast, MPI_Allreduce, MPI_Allgather, MPI_Allgatherv, MPI_Iallgather
+  int sends = 0;                ///< MPI_Send, MPI_Isend
+  int receives = 0;             ///< MPI_Recv
+  std::int64_t sent_bytes = 0;  ///< By MPI_Isend of bytes
+  std::int64_t gathered = 0;    ///< Values of this rank in MPI_Allgather and MPI_Allgatherv
   friend bool operator==(const MpiCalls&, const MpiCalls&) = default;
 };
 
