@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <new>
 #include <source_location>
 #include <sstream>
@@ -51,6 +52,12 @@ struct OutOfMemory : std::bad_alloc {
 struct InternalError : std::logic_error {
   using std::logic_error::logic_error;
 };
+
+/// The exit code for an exception, by its kind: 2, 3 or 4.
+int exit_code_of(const std::exception& error);
+
+/// The message for an exception; with a remedy for exceptions of the standard library, which name none.
+std::string text_of(const std::exception& error);
 
 /// @throws InternalError made of `explanation` unless `holds`. Checked in every build type.
 template <class... Args>

@@ -54,6 +54,10 @@ Storage HostMemory::allocate(std::size_t count) const {
           }};
 }
 
+Storage DeviceMemory::pinned(std::size_t count) const {
+  return HostMemory().allocate(count);
+}
+
 void HostMemory::upload(std::span<const float> host, DeviceSpan<float> to) const {
   require(host.size() == to.size(), "upload of ", host.size(), " into ", to.size(), " values");
   std::ranges::copy(host, to.address());

@@ -2,6 +2,7 @@
 #include "kernels/host_staging.hpp"
 
 #include "kernels/error.hpp"
+#include "kernels/float_values.hpp"
 #include "kernels/host_memory.hpp"
 
 namespace flotilla {
@@ -43,6 +44,27 @@ std::span<float> HostStaging::map_for_writing(DeviceSpan<float> values) {
 
 void HostStaging::unmap(DeviceSpan<float> values) {
   if (!device_.info().shares_host_memory) device_.memory().upload(first(values.size()), values);
+}
+
+JointRead::JointRead(Device& device, std::size_t floats)
+    : device_(device), together_(device.memory().allocate(floats)), staging_(device, floats) {
+  require(!is_half(device.info().precision), "values of ", device.info().description, " are no floats");
+}
+
+void JointRead::append(DeviceSpan<const float> values) {
+  require(used_ + values.size() <= together_.size(), "a joint read of ", used_ + values.size(),
+          " values, not of ", together_.size());
+  device_.flat().copy(values, together_.span().subspan(used_, values.size()));
+  used_ += values.size();
+}
+
+std::span<const float> JointRead::read(DeviceSpan<const float> array,
+                                       std::initializer_list<const Tensor*> tensors) {
+  used_ = 0;
+  append(array);
+  for (const Tensor* tensor : tensors)
+    append(float_values(*tensor).subspan(0, static_cast<std::size_t>(tensor->shape().size())));
+  return staging_.read(DeviceSpan<const float>(together_.span().subspan(0, used_)));
 }
 
 }  // namespace flotilla

@@ -10,7 +10,15 @@ namespace flotilla {
 /// and the optimizer's state are float32 in any case (docs/precision.md).
 enum class Precision : std::uint8_t { float32, float16, bfloat16 };
 
-std::string_view name(Precision precision);  ///< The deck's: "float32", "float16", "bfloat16"
+/// The deck's: "float32", "float16", "bfloat16"
+inline std::string_view name(Precision precision) {
+  switch (precision) {
+    case Precision::float16: return "float16";
+    case Precision::bfloat16: return "bfloat16";
+    case Precision::float32: break;
+  }
+  return "float32";
+}
 inline bool is_half(Precision precision) {
   return precision != Precision::float32;
 }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/error_text.hpp"
 #include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "kernels/openmp_waiting.hpp"
 #include "mpi/core/communicator.hpp"

@@ -2,12 +2,30 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "kernels/cpu/image_layout.hpp"
 #include "kernels/cpu/operation.hpp"
+#include "kernels/cpu/primitive_scope.hpp"
 #include "kernels/layers/conv2d.hpp"
 
 namespace flotilla {
+
+// The weights of convolutions as oneDNN sees them.
+
+/// The specification itself. @throws InternalError unless check_spec() accepts it
+const Conv2dSpec& checked(const Conv2dSpec& spec);
+/// (O,I,K,K), in groups (G,O/G,I/G,K,K).
+dnnl::memory::dims weight_dims(const Conv2dSpec& spec);
+/// Floats in plain order, (O,I/groups,K,K).
+dnnl::memory::desc plain_weight(const Conv2dSpec& spec);
+/// Values without padding.
+std::int64_t plain_size(const Conv2dSpec& spec);
+
+/// Host memory on both sides. For weights that are loaded and saved, not more: the reorder is made for the
+/// call. @throws LibraryError
+void copy_weight(const PrimitiveScope& scope, const dnnl::memory::desc& from_layout,
+                 std::span<const float> from, const dnnl::memory::desc& to_layout, std::span<float> to);
 
 /// Conv2d in float32 as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that
 /// is allowed and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct

@@ -3,20 +3,77 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <variant>
+
+#include "kernels/bfloat16_values.hpp"
+#include "kernels/cpu/casts.hpp"
 #include "kernels/cpu/conv2d.hpp"
 #include "kernels/cpu/images.hpp"
 #include "kernels/cpu/layers.hpp"
 #include "kernels/cpu/native_precisions.hpp"
-#include "kernels/cpu/tensors.hpp"
 #include "kernels/error.hpp"
 #include "kernels/flat/host_flat.hpp"
+#include "kernels/host_device.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/host_queue.hpp"
+#include "kernels/plan_checks.hpp"
+#include "kernels/precision.hpp"
 #include "kernels/processor/processor.hpp"
 
 namespace flotilla {
 
 namespace {
+
+/// Tensors of floats, whose batches are the host's, or of bfloat16 values, into which batches of floats are
+/// rounded and images of bytes are scaled.
+class CpuTensors : public HostTensors {
+ public:
+  /// `memory` and `flat` must outlive it.
+  CpuTensors(int threads, Precision precision, const DeviceMemory& memory, FlatMath& flat)
+      : HostTensors(memory, flat), threads_(threads), precision_(precision) {}
+  std::size_t floats_of(const Shape& shape) const override;
+  void download(const Tensor& from, std::span<float> host) override;
+  bool all_finite(const Tensor& x) override;
+  void round(DeviceSpan<const float> from, HalfSpan to) override;
+  void stage(const HostBatch& batch, Tensor& to) override;
+
+ private:
+  int threads_;
+  Precision precision_;
+};
+
+std::size_t CpuTensors::floats_of(const Shape& shape) const {
+  const std::size_t values = HostTensors::floats_of(shape);
+  return is_half(precision_) ? (values + 1) / 2 : values;
+}
+
+void CpuTensors::download(const Tensor& from, std::span<float> host) {
+  if (!is_half(precision_)) return HostTensors::download(from, host);
+  const auto values = values_as<Bfloat16>(from);
+  require(values.size() == host.size(), "download of ", values.size(), " into ", host.size(), " values");
+  widen(threads_, from.shape().size(), values.address(), host.data());
+}
+
+bool CpuTensors::all_finite(const Tensor& x) {
+  if (!is_half(precision_)) return HostTensors::all_finite(x);
+  return flotilla::all_finite(x.shape().size(), values_as<Bfloat16>(x).address());
+}
+
+void CpuTensors::stage(const HostBatch& batch, Tensor& to) {
+  if (!is_half(precision_)) return HostTensors::stage(batch, to);
+  if (to.span().size() != floats_of(to.shape())) to = zeros(to.shape());
+  if (const auto* const images = std::get_if<ByteImages>(&batch)) {
+    check_bytes(*images, to);
+    return scale_bytes(threads_, *images, values_as<Bfloat16>(to).address());
+  }
+  const std::span<float> values = batch_values(batch, to.shape());
+  round_to_bfloat16(threads_, to.shape().size(), values.data(), values_as<Bfloat16>(to).address());
+}
+
+void CpuTensors::round(DeviceSpan<const float> from, HalfSpan to) {
+  require(from.size() == to.size(), from.size(), " values rounded to ", to.size());
+  round_to_bfloat16(threads_, static_cast<std::int64_t>(from.size()), from.address(),
+                    reinterpret_cast<Bfloat16*>(to.address()));
+}
 
 /// "AVX-512", "AVX-512, bfloat16 by AMX".
 std::string instructions(Precision precision) {

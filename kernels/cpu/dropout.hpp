@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernels/bfloat16_values.hpp"
-#include "kernels/dropout_mask.hpp"
 #include "kernels/image_checks.hpp"
 #include "kernels/layers/dropout.hpp"
 #include "kernels/precision.hpp"

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/layers/linear.hpp"
 
 namespace flotilla {
+
+/// One operand of a matrix product, row-major as stored.
+struct Operand {
+  const float* values = nullptr;
+  bool transposed = false;  ///< The product takes the transpose of what is stored.
+};
+
+/// c (rows,columns) = a (rows,inner) · b (inner,columns) + beta · c, in the calling thread's `threads`
+/// threads.
+/// @throws LibraryError
+void matrix_product(int threads, std::int64_t rows, std::int64_t columns, std::int64_t inner, Operand a,
+                    Operand b, float beta, float* c);
 
 /// Linear as one matrix product and one own pass. The weight lies as (I,O) in the arena: with (O,I) a product
 /// of 64 rows does not get faster with a second thread. Not oneDNN's matmul with bias and tanh as

@@ -3,7 +3,7 @@
 #include <array>
 #include <cctype>
 
-#include "kernels/gpu/check.hpp"
+#include "kernels/gpu/handles.hpp"
 #include "kernels/gpus.hpp"
 
 namespace flotilla {

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/gpu/check.hpp"
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <source_location>
+
 #include "kernels/owned.hpp"
 
 namespace flotilla {
+
+/// @throws LibraryError with the library's error text unless the call succeeded. Errors of queued work are
+/// reported by a later call.
+void check(cudaError_t status, const char* call, std::source_location at = std::source_location::current());
+void check(cudnnStatus_t status, const char* call, std::source_location at = std::source_location::current());
+void check(cublasStatus_t status, const char* call,
+           std::source_location at = std::source_location::current());
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/error.hpp"
+#include "kernels/layers/conv2d.hpp"
 #include "kernels/tensor.hpp"
 
 namespace flotilla {
@@ -33,9 +35,15 @@ class Pool2d {
   /// Whether there is a backward_sum().
   virtual bool adds_gradients() const { return false; }
   /// backward() of dy + more_dy, rounded to the device's precision, in one pass.
-  virtual void backward_sum(const Tensor& dy, const Tensor& more_dy, Tensor& dx);
+  virtual void backward_sum(const Tensor& /*dy*/, const Tensor& /*more_dy*/, Tensor& /*dx*/) {
+    throw InternalError("this pooling takes one gradient");
+  }
 };
 
-Shape output_shape(const Pool2dSpec& spec);
+inline Shape output_shape(const Pool2dSpec& s) {
+  if (s.kind == Pooling::global_average) return {s.input[0], s.input[1], 1, 1};
+  return {s.input[0], s.input[1], windows(s.input[2], s.kernel, s.stride, s.padding),
+          windows(s.input[3], s.kernel, s.stride, s.padding)};
+}
 
 }  // namespace flotilla

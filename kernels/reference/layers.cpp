@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/layers.hpp"
 
-#include "kernels/dropout_mask.hpp"
 #include "kernels/error.hpp"
 #include "kernels/image_checks.hpp"
+#include "kernels/layers/dropout.hpp"
 #include "kernels/plan_checks.hpp"
 #include "kernels/reference/flat.hpp"
 #include "kernels/reference/image_loops.hpp"

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "kernels/error_text.hpp"
 #include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/checkpoint/write_checkpoint.hpp"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/version.hpp"
 
-#include "kernels/build_info.hpp"
+#include "kernels/cpu/device.hpp"
 #include "kernels/error.hpp"
+#include "kernels/gpu/device.hpp"
+#include "kernels/gpu/loops/kokkos_scope.hpp"
+#include "kernels/processor/processor.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/communicator.hpp"
 #include "src/checkpoint/checkpoint.hpp"
@@ -18,21 +21,19 @@ std::string version_line() {
 }
 
 std::string version_numbers() {
-  const BuildInfo build = build_info();
-  return cat(version, " (", mpi::Environment::library_version(), ", oneDNN ", build.onednn, ", HDF5 ",
+  return cat(version, " (", mpi::Environment::library_version(), ", oneDNN ", onednn_version(), ", HDF5 ",
              hdf5_version(), ")");
 }
 
 std::string version_text() {
-  const BuildInfo build = build_info();
   return cat("flotilla ", version,                                  //
              "\nMPI        ", mpi::Environment::library_version(),  //
-             "\noneDNN     ", build.onednn,                         //
-             "\nKokkos     ", build.kokkos,                         //
+             "\noneDNN     ", onednn_version(),                     //
+             "\nKokkos     ", kokkos_version(),                     //
              "\nHDF5       ", hdf5_version(),                       //
-             "\nCUDA       ", build.cuda,                           //
+             "\nCUDA       ", cuda_version(),                       //
              "\nNCCL       ", mpi::nccl_version(),                  //
-             "\nprocessor  ", build.architecture);
+             "\nprocessor  ", built_for());
 }
 
 }  // namespace flotilla

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "kernels/error.hpp"
-#include "kernels/error_text.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/observe/stopwatch.hpp"
 

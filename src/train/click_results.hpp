@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/host_staging.hpp"
-#include "kernels/joint_read.hpp"
 #include "models/network.hpp"
 #include "src/strategy/buckets.hpp"
 

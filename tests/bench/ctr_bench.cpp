@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/matrix_product.hpp"
+#include "kernels/cpu/linear.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/random.hpp"
 #include "models/embedding_bags.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/matrix_product.hpp"
+#include "kernels/cpu/linear.hpp"
 #include "kernels/device.hpp"
 #include "kernels/float_values.hpp"
 #include "kernels/random.hpp"

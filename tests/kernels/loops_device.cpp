@@ -3,9 +3,8 @@
 
 #include "kernels/error.hpp"
 #include "kernels/gpu/loops/kokkos_loops.hpp"
+#include "kernels/host_device.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/host_queue.hpp"
-#include "kernels/host_tensors.hpp"
 #include "tests/kernels/shuffled_order.hpp"
 #include "tests/kernels/tested_devices.hpp"
 #include "tests/kernels/values.hpp"

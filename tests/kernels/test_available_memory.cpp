@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/error.hpp"
-#include "kernels/error_text.hpp"
 #include "kernels/machine/available_memory.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -11,8 +11,8 @@
 
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
+#include "kernels/host_device.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/host_queue.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/all_reduce/communication_lanes.hpp"
 #include "tests/mpi/all_reduces.hpp"

@@ -15,7 +15,7 @@
 #include <sstream>
 #include <thread>
 
-#include "kernels/error_text.hpp"
+#include "kernels/error.hpp"
 #include "kernels/gpu/loops/kokkos_scope.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/commands/train.hpp"

@@ -7,8 +7,8 @@
 
 #include "kernels/device.hpp"
 #include "kernels/error.hpp"
+#include "kernels/host_device.hpp"
 #include "kernels/host_memory.hpp"
-#include "kernels/host_queue.hpp"
 
 namespace flotilla {
 

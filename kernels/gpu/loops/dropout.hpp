@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "kernels/dropout_mask.hpp"
 #include "kernels/gpu/loops/launch.hpp"
 #include "kernels/gpu/loops/plan_scope.hpp"
 #include "kernels/image_checks.hpp"
+#include "kernels/layers/dropout.hpp"
 
 namespace flotilla::loops {
 
-/// The mask of kernels/dropout_mask.hpp: four values share ten rounds of Philox.
+/// The mask of kernels/layers/dropout.hpp: four values share ten rounds of Philox.
 template <class T>
 struct DropValues {
   DropoutSpec spec;

@@ -9,7 +9,7 @@
 
 /// The types of values in memory. Loops read them as floats, compute in float, and round once when they
 /// write. The three types of a device are one struct, the parameter `Elements` of the loops: these convert by
-/// integer arithmetic and run anywhere; cuda_elements.hpp uses the instructions of a GPU.
+/// integer arithmetic and run anywhere; cuda_loops.cu uses the instructions of a GPU.
 namespace flotilla::loops {
 
 struct Float32 {

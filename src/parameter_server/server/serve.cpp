@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/error_text.hpp"
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "src/job/devices.hpp"
 #include "src/parameter_server/protocol/control_messages.hpp"

@@ -2,10 +2,25 @@
 #pragma once
 
 #include "kernels/device_memory.hpp"
+#include "kernels/device_queue.hpp"
 #include "kernels/flat_math.hpp"
 #include "kernels/tensors.hpp"
 
+/// Parts of a device whose work is complete when a call returns.
 namespace flotilla {
+
+/// The queue of a device whose work is complete when a call returns: it is always empty.
+class HostQueue : public DeviceQueue {
+ public:
+  explicit HostQueue(const DeviceMemory& memory) : memory_(memory) {}  ///< `memory` must outlive its lanes.
+  void submit() override {}
+  void synchronize() override {}
+  std::unique_ptr<CopyLane> copy_lane() override;
+  NativeStream native_stream() const override { return {}; }
+
+ private:
+  const DeviceMemory& memory_;
+};
 
 /// Tensors of floats, on a device whose work is complete when a call returns. stage() points at the batch: a
 /// device with memory of its own overrides it.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/error_text.hpp"
+#include "kernels/error.hpp"
 
 #include <filesystem>
 #include <new>
 #include <system_error>
-
-#include "kernels/error.hpp"
 
 namespace flotilla {
 
