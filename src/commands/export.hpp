@@ -18,11 +18,6 @@ struct ExportArguments {
   bool with_scaling = false;        ///< ONNX: numbers as they are stored in
 };
 
-/// Parameters and statistics of the checkpoint of a run.
-/// @param average as ExportArguments::average
-/// @throws UserError if it cannot be read, has no averaged weights or no deck
-Snapshot read_model(const std::string& path, bool average);
-
 /// `flotilla export`, in the form that the output's name asks for. A folder means its newest good checkpoint;
 /// damaged ones that are skipped are reported to `on_damaged`.
 /// With ExportArguments::best the one of the best validation.

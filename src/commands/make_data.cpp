@@ -6,19 +6,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/random.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/write_checkpoint.hpp"
 #include "src/commands/array_statistics.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/data/borehole.hpp"
 #include "src/data/clicks/synthetic_clicks.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/observe/console.hpp"
@@ -68,6 +71,51 @@ std::string write_rows(const SyntheticClicks& clicks, RowRange rows, const std::
       path, ceiling.rows(),
       100.0 * static_cast<double>(ceiling.positive()) / static_cast<double>(ceiling.rows()),
       static_cast<double>(bytes) * 1e-6, ceiling.auc(), ceiling.log_loss());
+}
+
+/// An input of the borehole function and its range.
+struct BoreholeInput {
+  const char* name;
+  const char* unit;
+  double low;
+  double high;
+};
+
+/// Radius of the borehole and of influence, transmissivity and potentiometric head of the upper and of the
+/// lower aquifer, length and hydraulic conductivity of the borehole, with the ranges of Morris, Mitchell &
+/// Ylvisaker, Technometrics 35 (1993), 243.
+constexpr std::array<BoreholeInput, 8> borehole_inputs = {{{"rw", "m", 0.05, 0.15},
+                                                           {"r", "m", 100.0, 50000.0},
+                                                           {"Tu", "m²/yr", 63070.0, 115600.0},
+                                                           {"Hu", "m", 990.0, 1110.0},
+                                                           {"Tl", "m²/yr", 63.1, 116.0},
+                                                           {"Hl", "m", 700.0, 820.0},
+                                                           {"L", "m", 1120.0, 1680.0},
+                                                           {"Kw", "m/yr", 9855.0, 12045.0}}};
+
+/// The flow of water through a borehole that joins two aquifers, m³/yr (Harper & Gupta,
+/// Sensitivity/uncertainty analysis of a borehole scenario, ONWI-516, 1983): 2π Tu (Hu − Hl) / (ln(r/rw) (1 +
+/// 2 L Tu / (ln(r/rw) rw² Kw) + Tu / Tl)).
+/// @param x in the order of borehole_inputs
+double borehole_flow(std::span<const double, 8> x) {
+  const auto [rw, r, tu, hu, tl, hl, length, kw] =
+      std::array<double, 8>{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+  const double log_radii = std::log(r / rw);
+  const double resistance = 1.0 + 2.0 * length * tu / (log_radii * rw * rw * kw) + tu / tl;
+  return 2.0 * std::numbers::pi * tu * (hu - hl) / (log_radii * resistance);
+}
+
+/// Writes the inputs of sample i, uniform in their ranges, and returns its flow, that of the inputs as
+/// floats: a pure function of (seed, i).
+float borehole_sample(std::uint64_t seed, std::int64_t i, std::span<float, 8> inputs) {
+  Random random(seed, random_data, static_cast<std::uint64_t>(i));
+  std::array<double, 8> x{};
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    const BoreholeInput& input = borehole_inputs[k];
+    inputs[k] = static_cast<float>(input.low + (input.high - input.low) * random.uniform());
+    x[k] = static_cast<double>(inputs[k]);
+  }
+  return static_cast<float>(borehole_flow(x));
 }
 
 constexpr std::int64_t block_rows = 65536;

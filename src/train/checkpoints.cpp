@@ -2,6 +2,8 @@
 #include "src/train/checkpoints.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -15,12 +17,32 @@ namespace flotilla {
 
 namespace {
 
+constexpr double max_steps_between = 1e9;  ///< Between two questions of a SaveClock
+
 /// The share of the time that writing states in memory takes. What it takes of caches and of a core that
 /// hardware threads share is not measured, and about twice as much.
 constexpr double memory_share = 0.003;
 constexpr double first_in_memory_s = 1.0;  ///< Runs that end sooner keep none
 
 }  // namespace
+
+SaveClock::SaveClock(double every_s, std::int64_t step, std::int64_t now_ns)
+    : every_s_(every_s), next_(step + 1), saved_ns_(now_ns), asked_step_(step), asked_ns_(now_ns) {}
+
+bool SaveClock::ask(const mpi::Communicator& workers, std::int64_t steps, std::int64_t now_ns) {
+  const double step_s =
+      seconds(std::max<std::int64_t>(1, now_ns - asked_ns_)) / static_cast<double>(steps - asked_step_);
+  double left_s = every_s_ - seconds(now_ns - saved_ns_);
+  const bool due = left_s < step_s / 2.0;
+  if (due) left_s = every_s_;
+  const auto wait = static_cast<std::int64_t>(std::clamp(left_s / step_s / 2.0, 1.0, max_steps_between));
+  std::array<std::int64_t, 2> decided{due ? 1 : 0, steps + wait};
+  workers.broadcast(std::span<std::int64_t>(decided));
+  next_ = decided[1];
+  asked_step_ = steps;
+  asked_ns_ = now_ns;
+  return decided[0] != 0;
+}
 
 Checkpoints::Checkpoints(Parts parts) : parts_(std::move(parts)), last_step_(parts_.state.step) {
   for (const StateArray& array : parts_.run.sync.strategy->live())

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi/core/communicator.hpp"
-#include "src/train/save_clock.hpp"
+#include "src/train/checkpoints.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
 #include "tests/support/within.hpp"
 
