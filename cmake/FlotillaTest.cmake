@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 find_package(GTest REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)  # The C interface only
 include(CheckLinkerFlag)
 
 # Tests are many executables of the same libraries: mold, where it is installed, links one in a tenth of the time.
@@ -80,4 +81,15 @@ function(flotilla_add_mpi_test name)
     set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 900 LABELS "mpi;np${ranks}"
                          ENVIRONMENT "${FLOTILLA_TEST_ENVIRONMENT}")
   endforeach()
+endfunction()
+
+# flotilla_add_script_test(<name> <seconds> <script> [<argument>...])
+# One ctest entry that runs `bash SCRIPT ARGUMENTS…` with the paths of cmake and mpirun in CMAKE and MPIEXEC. Its label is the
+# name up to the dot.
+function(flotilla_add_script_test name seconds script)
+  string(REGEX MATCH "^[^.]+" label ${name})
+  add_test(NAME ${name} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/${script}" ${ARGN})
+  set_tests_properties(
+    ${name} PROPERTIES TIMEOUT ${seconds} LABELS ${label}
+                       ENVIRONMENT "${FLOTILLA_TEST_ENVIRONMENT};CMAKE=${CMAKE_COMMAND};MPIEXEC=${MPIEXEC_EXECUTABLE}")
 endfunction()
