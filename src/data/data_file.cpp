@@ -12,7 +12,6 @@
 #include "kernels/error.hpp"
 #include "src/config/keys.hpp"
 #include "src/config/values.hpp"
-#include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/data/images/image_folder.hpp"

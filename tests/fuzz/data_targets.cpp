@@ -4,8 +4,6 @@
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/chunked_array.hpp"
-#include "src/data/arrays/cifar_file.hpp"
-#include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/known_arrays.hpp"
 #include "src/data/bag_buffer.hpp"
 #include "src/data/clicks/click_dataset.hpp"

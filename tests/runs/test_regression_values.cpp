@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "src/data/arrays/chunked_array.hpp"
-#include "src/data/arrays/hdf5_arrays.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "tests/checkpoint/whole_files.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/runs/program.hpp"

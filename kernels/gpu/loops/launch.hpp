@@ -8,7 +8,7 @@
 
 #include "kernels/device_scalar.hpp"
 #include "kernels/error.hpp"
-#include "kernels/gpu/loops/packs.hpp"
+#include "kernels/gpu/loops/elements.hpp"
 
 /// The ways to start a kernel. What is launched, a functor and Kokkos' own numbers, stays below 512 bytes:
 /// more would pass through Kokkos' constant memory, and the host would wait for the kernel before.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/arrays/cifar_file.hpp"
-
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/array.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"

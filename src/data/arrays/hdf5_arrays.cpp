@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/data/arrays/hdf5_arrays.hpp"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,6 +7,7 @@
 #include "src/config/values.hpp"
 #include "src/data/arrays/array.hpp"
 #include "src/data/arrays/chunked_array.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "src/data/arrays/open_arrays.hpp"
 #include "src/data/data_file.hpp"
 #include "src/files/hdf5_handles.hpp"

@@ -8,8 +8,6 @@
 
 #include "kernels/error.hpp"
 #include "src/data/arrays/array.hpp"
-#include "src/data/arrays/cifar_file.hpp"
-#include "src/data/arrays/hdf5_arrays.hpp"
 #include "src/data/arrays/numpy_files.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/idx_data.hpp"

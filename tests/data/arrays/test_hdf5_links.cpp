@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/arrays/hdf5_arrays.hpp"
+#include "src/data/arrays/known_arrays.hpp"
 #include "src/files/hdf5_handles.hpp"
 #include "tests/checkpoint/tamper.hpp"
 #include "tests/data/arrays/array_files.hpp"
