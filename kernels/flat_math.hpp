@@ -33,14 +33,16 @@ class FlatMath {
   virtual void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges,
                      std::span<double> norms) = 0;
   virtual bool all_finite(DeviceSpan<const float> x) = 0;
-  /// sums[i] = Σ over r of rows[r][i], added in double in the order of the rows.   rows (any, sums.size())
-  virtual void sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) = 0;
-  /// Means and biased variances of batches taken together (Chan, Golub & LeVeque 1979), added in double in
-  /// the order of the rows. Each row holds the means of one batch and then, from its middle on, the
-  /// variances; `moments` has the same layout. `count` values per mean in each batch.   rows (batches,
-  /// moments.size())
-  virtual void combine_moments(DeviceSpan<const float> rows, std::int64_t count,
-                               DeviceSpan<float> moments) = 0;
+  /// What workers add to take the moments of their batches together: for a mean m, a biased variance v and a
+  /// shift c that all workers share, sums[i] = m − c and sums[n + i] = v + (m − c)². Without shifts (empty) m
+  /// and v are any values and are copied.   first m, second v, shifts (n); sums (2n)
+  virtual void pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                         DeviceSpan<const float> shifts, DeviceSpan<double> sums) = 0;
+  /// The inverse, of sums over `batches` batches of one size: mean c + a and variance b − a², where a and b
+  /// are sums / batches. Rounding in double costs the variance some 2⁻⁵³ a²: less than the rounding of m to
+  /// float, for c = 0 as well (Chan, Golub & LeVeque 1983). Without shifts the sums are rounded to float.
+  virtual void unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts,
+                           std::int64_t batches, DeviceSpan<float> first, DeviceSpan<float> second) = 0;
 };
 
 }  // namespace flotilla

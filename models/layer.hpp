@@ -76,12 +76,11 @@ class WorkerExchange {
  public:
   virtual ~WorkerExchange() = default;
   virtual int workers() const = 0;
-  /// Makes room for arrays of `count` values. To be called before all_gather() of `count` values, not in a
-  /// step.
+  /// Makes room for all_reduce() of `count` values. To be called before that, not in a step.
   virtual void reserve(std::size_t count) = 0;
-  /// Collective. Every worker's `mine` in worker order (workers(), mine.size()), for work that is queued on
-  /// the device before the next call.
-  virtual DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) = 0;
+  /// Collective. values[i] ← Σ over workers of values[i], for work that is queued on the device next. The
+  /// same bits on all workers, and in every run of as many.
+  virtual void all_reduce(DeviceSpan<double> values) = 0;
 };
 
 /// An operation of a training step that a benchmark runs alone, on the step's own buffers.

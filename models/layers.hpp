@@ -64,6 +64,7 @@ class Norm {
   NormInput input(const Tensor& x) const { return {x, weights_, batch_, {step_, statistics_momentum}}; }
   /// The statistics of the last training pass.
   GivenStatistics used() const { return fixed_ ? running_ : GivenStatistics(batch_); }
+  void share(const ChannelPair<float>& values, DeviceSpan<const float> shifts);
   void backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy,
                           Tensor& dx, Tensor* dresidual);
 
@@ -79,7 +80,7 @@ class Norm {
   GivenStatistics running_;
   Statistics step_;
   bool fixed_ = false;
-  Storage memory_;  ///< Means, variances, two sums
+  Storage memory_;  ///< Means, variances, two sums; with an exchange as much again
   Statistics batch_;
   ScaleShiftGradients sums_;
 };

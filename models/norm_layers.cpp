@@ -46,10 +46,11 @@ Norm::Norm(const Building& network, const std::string& name, const BatchNormSpec
 
   const std::size_t half = rounded(spec.input[1]);
   const auto channels = static_cast<std::size_t>(spec.input[1]);
-  memory_ = device_.memory().allocate(half * 4);
-  batch_ = {memory_.span().subspan(0, channels), memory_.span().subspan(half, channels)};
-  sums_ = {memory_.span().subspan(2 * half, channels), memory_.span().subspan(3 * half, channels)};
-  if (exchange_ != nullptr) exchange_->reserve(2 * half);
+  memory_ = device_.memory().allocate(half * (exchange_ == nullptr ? 4 : 8));
+  const auto part = [&](std::size_t at) { return memory_.span().subspan(at * half, channels); };
+  batch_ = {part(0), part(1)};
+  sums_ = {part(2), part(3)};
+  if (exchange_ != nullptr) exchange_->reserve(2 * channels);
 }
 
 void Norm::bind(const Arenas& arenas) {
@@ -68,11 +69,20 @@ void Norm::forward(const Tensor& x, const Tensor* residual, Tensor& y, Pass pass
     plan_->forward(x, residual, weights_, batch_, running, y);
   } else {
     plan_->statistics(x, batch_);
-    const DeviceSpan<float> moments = memory_.span().subspan(0, memory_.size() / 2);
-    device_.flat().combine_moments(exchange_->all_gather(moments), local_count_, moments);
+    // All workers have the same running statistics, which are near the batch's.
+    share(batch_, running_.first);
     plan_->normalise(x, residual, weights_, batch_, y);
     update_running_statistics(device_.flat(), batch_, local_count_ * workers(), running);
   }
+}
+
+/// Replaces this worker's moments or sums by those of all.
+void Norm::share(const ChannelPair<float>& values, DeviceSpan<const float> shifts) {
+  const DeviceSpan<double> sums(reinterpret_cast<double*>(memory_.span().address() + memory_.size() / 2),
+                                2 * values.first.size());
+  device_.flat().pack_sums(values.first, values.second, shifts, sums);
+  exchange_->all_reduce(sums);
+  device_.flat().unpack_sums(sums, shifts, workers(), values.first, values.second);
 }
 
 void Norm::backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor* more_dy, Tensor& dx,
@@ -100,8 +110,7 @@ void Norm::backward_in_halves(const Tensor& x, const Tensor& y, const Tensor& dy
     device_.flat().fill(sums_.first, 0.0F);
     device_.flat().fill(sums_.second, 0.0F);
   } else {
-    const DeviceSpan<float> sums = memory_.span().subspan(memory_.size() / 2, memory_.size() / 2);
-    device_.flat().sum_rows(exchange_->all_gather(sums), sums);
+    share(sums_, {});
   }
   plan_->backward_data(x, weights_, used(), sums_, static_cast<double>(local_count_ * workers()),
                        dresidual == nullptr ? dy : *dresidual, dx);

@@ -59,48 +59,44 @@ struct NotFinite {
   friend bool operator==(const NotFinite&, const NotFinite&) = default;
 };
 
-/// FlatMath::sum_rows.
-struct SumRows {
-  const float* rows = nullptr;
-  float* sums = nullptr;
+/// FlatMath::pack_sums, of the pair at i.
+struct PackSums {
+  const float* first = nullptr;
+  const float* second = nullptr;
+  const float* shifts = nullptr;  ///< Null: none
+  double* sums = nullptr;
   std::int64_t count = 0;
-  std::int64_t width = 0;
 
   constexpr void operator()(std::int64_t i) const {
-    double sum = 0.0;
-    for (std::int64_t row = 0; row < count; ++row) sum += static_cast<double>(rows[row * width + i]);
-    sums[i] = static_cast<float>(sum);
+    const double shift = shifts == nullptr ? 0.0 : static_cast<double>(shifts[i]);
+    const double off = static_cast<double>(first[i]) - shift;
+    sums[i] = off;
+    sums[count + i] = static_cast<double>(second[i]) + (shifts == nullptr ? 0.0 : off * off);
   }
-  friend bool operator==(const SumRows&, const SumRows&) = default;
+  friend bool operator==(const PackSums&, const PackSums&) = default;
 };
 
-/// FlatMath::combine_moments, of the mean at i and its variance.
-struct CombineMoments {
-  const float* rows = nullptr;
-  float* moments = nullptr;
-  std::int64_t batches = 0;
-  std::int64_t means = 0;  ///< Number of means per row
-  double count = 0.0;
+/// FlatMath::unpack_sums, of the pair at i.
+struct UnpackSums {
+  const double* sums = nullptr;
+  const float* shifts = nullptr;  ///< Null: none
+  float* first = nullptr;
+  float* second = nullptr;
+  std::int64_t count = 0;
+  double batches = 1.0;
 
   constexpr void operator()(std::int64_t i) const {
-    const double total = count * static_cast<double>(batches);
-    double mean = 0.0;
-    for (std::int64_t batch = 0; batch < batches; ++batch) mean += count * at(batch, i);
-    mean /= total;
-    double squares = 0.0;
-    for (std::int64_t batch = 0; batch < batches; ++batch) {
-      const double off = at(batch, i) - mean;
-      squares += count * (at(batch, means + i) + off * off);
+    if (shifts == nullptr) {
+      first[i] = static_cast<float>(sums[i]);
+      second[i] = static_cast<float>(sums[count + i]);
+      return;
     }
-    moments[i] = static_cast<float>(mean);
-    moments[means + i] = static_cast<float>(squares / total);
+    const double off = sums[i] / batches;
+    const double variance = sums[count + i] / batches - off * off;
+    first[i] = static_cast<float>(static_cast<double>(shifts[i]) + off);
+    second[i] = static_cast<float>(variance < 0.0 ? 0.0 : variance);
   }
-
- private:
-  constexpr double at(std::int64_t batch, std::int64_t i) const {
-    return static_cast<double>(rows[batch * 2 * means + i]);
-  }
-  friend bool operator==(const CombineMoments&, const CombineMoments&) = default;
+  friend bool operator==(const UnpackSums&, const UnpackSums&) = default;
 };
 
 inline void check_update(const UpdateInput& in) {
@@ -115,21 +111,30 @@ inline void check_update(const UpdateInput& in) {
   }
 }
 
-/// The functor of FlatMath::sum_rows.
-inline SumRows sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
-  require(!sums.empty() && rows.size() % sums.size() == 0, rows.size(), " values are no rows of ",
-          sums.size());
-  return {rows.address(), sums.address(), static_cast<std::int64_t>(rows.size() / sums.size()),
-          static_cast<std::int64_t>(sums.size())};
+inline void check_sums(std::size_t first, std::size_t second, std::size_t shifts, std::size_t sums) {
+  require(first == second && (shifts == 0 || shifts == first) && sums == 2 * first, sums, " sums of ", first,
+          " and ", second, " values with ", shifts, " shifts");
 }
 
-/// The functor of FlatMath::combine_moments, for each mean.
-inline CombineMoments combine_moments(DeviceSpan<const float> rows, std::int64_t count,
-                                      DeviceSpan<float> moments) {
-  require(!moments.empty() && moments.size() % 2 == 0 && rows.size() % moments.size() == 0 && count > 0,
-          rows.size(), " values are no rows of ", moments.size(), " moments of ", count, " values");
-  return {rows.address(), moments.address(), static_cast<std::int64_t>(rows.size() / moments.size()),
-          static_cast<std::int64_t>(moments.size() / 2), static_cast<double>(count)};
+/// The functor of FlatMath::pack_sums, for each pair.
+inline PackSums pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                          DeviceSpan<const float> shifts, DeviceSpan<double> sums) {
+  check_sums(first.size(), second.size(), shifts.size(), sums.size());
+  return {first.address(), second.address(), shifts.address(), sums.address(),
+          static_cast<std::int64_t>(first.size())};
+}
+
+/// The functor of FlatMath::unpack_sums, for each pair.
+inline UnpackSums unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts,
+                              std::int64_t batches, DeviceSpan<float> first, DeviceSpan<float> second) {
+  check_sums(first.size(), second.size(), shifts.size(), sums.size());
+  require(batches > 0, "sums over ", batches, " batches");
+  return {sums.address(),
+          shifts.address(),
+          first.address(),
+          second.address(),
+          static_cast<std::int64_t>(first.size()),
+          static_cast<double>(batches)};
 }
 
 /// The address of an optimizer slot.

@@ -92,12 +92,14 @@ bool HostFlat::all_finite(DeviceSpan<const float> x) {
   return sum(flat::NotFinite{x.address()}, 0, static_cast<std::int64_t>(x.size())) == 0.0;
 }
 
-void HostFlat::sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
-  sweep_all(threads_, sums.size(), flat::sum_rows(rows, sums));
+void HostFlat::pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                         DeviceSpan<const float> shifts, DeviceSpan<double> sums) {
+  sweep_all(threads_, first.size(), flat::pack_sums(first, second, shifts, sums));
 }
 
-void HostFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count, DeviceSpan<float> moments) {
-  sweep_all(threads_, moments.size() / 2, flat::combine_moments(rows, count, moments));
+void HostFlat::unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts,
+                           std::int64_t batches, DeviceSpan<float> first, DeviceSpan<float> second) {
+  sweep_all(threads_, first.size(), flat::unpack_sums(sums, shifts, batches, first, second));
 }
 
 void HostFlat::update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) {

@@ -21,8 +21,10 @@ class HostFlat : public FlatMath, public FlatUpdates {
   double sum_of_squares(DeviceSpan<const float> x) override;
   void norms(DeviceSpan<const float> x, std::span<const FlatRange> ranges, std::span<double> norms) override;
   bool all_finite(DeviceSpan<const float> x) override;
-  void sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) override;
-  void combine_moments(DeviceSpan<const float> rows, std::int64_t count, DeviceSpan<float> moments) override;
+  void pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                 DeviceSpan<const float> shifts, DeviceSpan<double> sums) override;
+  void unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts, std::int64_t batches,
+                   DeviceSpan<float> first, DeviceSpan<float> second) override;
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override;
 
  private:

@@ -128,34 +128,30 @@ bool ReferenceFlat::all_finite(DeviceSpan<const float> x) {
   return std::ranges::all_of(host(x), [](float value) { return std::isfinite(value); });
 }
 
-void ReferenceFlat::sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) {
-  require(!sums.empty() && rows.size() % sums.size() == 0, rows.size(), " values are no rows of ",
-          sums.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    double sum = 0.0;
-    for (std::size_t at = i; at < rows.size(); at += sums.size()) sum += double{host(rows)[at]};
-    host(sums)[i] = static_cast<float>(sum);
+void ReferenceFlat::pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                              DeviceSpan<const float> shifts, DeviceSpan<double> sums) {
+  const std::size_t count = first.size();
+  require(second.size() == count && sums.size() == 2 * count, "sums of pairs of another number");
+  for (std::size_t i = 0; i < count; ++i) {
+    const double mean = host(first)[i];
+    const double square = host(second)[i];
+    const double off = shifts.empty() ? 0.0 : mean - double{host(shifts)[i]};
+    host(sums)[i] = shifts.empty() ? mean : off;
+    host(sums)[count + i] = square + off * off;
   }
 }
 
-void ReferenceFlat::combine_moments(DeviceSpan<const float> rows, std::int64_t count,
-                                    DeviceSpan<float> moments) {
-  require(!moments.empty() && moments.size() % 2 == 0 && rows.size() % moments.size() == 0 && count > 0,
-          rows.size(), " values are no rows of ", moments.size(), " moments of ", count, " values");
-  const std::size_t width = moments.size();
-  const auto values = static_cast<double>(count);
-  const double total = values * static_cast<double>(rows.size() / width);
-  for (std::size_t i = 0; i < width / 2; ++i) {
-    double mean = 0.0;
-    for (std::size_t row = 0; row < rows.size(); row += width) mean += values * double{host(rows)[row + i]};
-    mean /= total;
-    double squares = 0.0;
-    for (std::size_t row = 0; row < rows.size(); row += width) {
-      const double off = double{host(rows)[row + i]} - mean;
-      squares += values * (double{host(rows)[row + width / 2 + i]} + off * off);
-    }
-    host(moments)[i] = static_cast<float>(mean);
-    host(moments)[width / 2 + i] = static_cast<float>(squares / total);
+void ReferenceFlat::unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts,
+                                std::int64_t batches, DeviceSpan<float> first, DeviceSpan<float> second) {
+  const std::size_t count = first.size();
+  require(second.size() == count && sums.size() == 2 * count && batches > 0, "pairs of another number");
+  const auto total = static_cast<double>(batches);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double a = host(sums)[i];
+    const double b = host(sums)[count + i];
+    const double variance = std::max(0.0, b / total - a / total * (a / total));
+    host(first)[i] = static_cast<float>(shifts.empty() ? a : double{host(shifts)[i]} + a / total);
+    host(second)[i] = static_cast<float>(shifts.empty() ? b : variance);
   }
 }
 

@@ -56,8 +56,7 @@ std::unique_ptr<Collectives> make_shared_memory(const AllReduceParts& parts) {
 
 std::unique_ptr<Collectives> make_hierarchical(const AllReduceParts& parts) {
   return make_hierarchical_all_reduce(parts.world, group_of(parts),
-                                      parts.site.groups_in_memory ? parts.window : nullptr, parts.wire,
-                                      parts.site.order);
+                                      parts.site.groups_in_memory ? parts.window : nullptr, parts.wire);
 }
 
 std::unique_ptr<Collectives> make_mpi(const AllReduceParts& parts) {

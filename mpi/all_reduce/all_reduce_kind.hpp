@@ -138,7 +138,7 @@ inline constexpr std::array all_reduce_kinds = {
                       },
                   .make = make_hierarchical},
     AllReduceKind{.word = "mpi",
-                  .help = "MPI_Allreduce, or from each rank straight to the owners of slices",
+                  .help = "MPI_Allreduce, or with a fixed order or a half wire in a tree over the ranks",
                   .tree = KeepsTree::always,
                   .half_wire = true,
                   .worth_measuring = [](const AllReduceSite& /*site*/) { return true; },

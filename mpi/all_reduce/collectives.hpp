@@ -55,10 +55,9 @@ inline void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, Cal
 // The following sum in the host's memory: `data` must be memory of a device that shares it. For other devices
 // there is make_staged_all_reduce().
 
-/// Flat, on a private copy of `group`. float32: MPI_Allreduce. Another wire: every rank sends its values,
-/// encoded, to the rank whose slice they are; that adds them in rank order in float and sends the sum,
-/// encoded, to all. The result does not depend on how the array was cut into calls. In the order of
-/// the tree, which is for float32 only, the slices travel the same way. Collective.
+/// Flat, on a private copy of `group`. float32: MPI_Allreduce, or in the order of the tree the steps of
+/// sum_tree.hpp. Another wire: these steps, with sums in float. The result does not depend on how the array
+/// was cut into calls. Collective.
 std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32,
                                                  SumOrder order = SumOrder::any);
 
@@ -76,8 +75,7 @@ std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& g
 /// ranks the groups must be its subtrees (topology.hpp). Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire = Wire::float32,
-                                                          SumOrder order = SumOrder::any);
+                                                          Wire wire = Wire::float32);
 
 /// Device memory that the host cannot access, and a host array of the same size that mirrors it. `host` is
 /// empty where the device shares the host's memory, and with one rank.

@@ -31,21 +31,18 @@ std::vector<int> in_world(std::vector<int> of_group, const std::vector<int>& gro
   return of_group;
 }
 
-/// Across groups. Up to some number of them every slice goes straight to its owner: MPI_Allreduce would keep
-/// a processor busy while the wire is (docs/appendix/performance.md). Beyond, MPI's algorithms send fewer
-/// messages.
-std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, SumOrder order) {
-  constexpr int few = 16;
-  const bool straight = wire == Wire::float32 && members.size() <= few;
-  return make_mpi_all_reduce(members, wire, straight ? SumOrder::tree : order);
+/// Across groups: in the tree wherever the wire allows it, because MPI_Allreduce would keep a processor busy
+/// while the wire is (docs/appendix/performance.md).
+std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire) {
+  return make_mpi_all_reduce(members, wire, wire == Wire::float32 ? SumOrder::tree : SumOrder::any);
 }
 
 class Hierarchical : public Collectives {
  public:
-  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire)
       : ranks_(world.size()), slices_(smallest_size(world, group)), member_(group.rank()) {
     const Communicator owners = same_slice(world, group, slices_);
-    across_ = make_across(owners, wire, order);
+    across_ = make_across(owners, wire);
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));
     owners_ = owners.all_gather(std::span(&own, 1));
@@ -79,8 +76,8 @@ class Hierarchical : public Collectives {
 class HierarchicalInMemory final : public Hierarchical {
  public:
   HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
-                       Wire wire, SumOrder order)
-      : Hierarchical(world, group, wire, order), group_(group, storage) {}
+                       Wire wire)
+      : Hierarchical(world, group, wire), group_(group, storage) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -111,8 +108,8 @@ class HierarchicalInMemory final : public Hierarchical {
 /// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.
 class HierarchicalOverMpi final : public Hierarchical {
  public:
-  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire, SumOrder order)
-      : Hierarchical(world, group, wire, order), inside_(new SliceExchange(group, slices(), Wire::float32)) {}
+  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire)
+      : Hierarchical(world, group, wire), inside_(new SliceExchange(group, slices())) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -145,9 +142,9 @@ class HierarchicalOverMpi final : public Hierarchical {
 
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire, SumOrder order) {
-  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, order);
-  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, order);
+                                                          Wire wire) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire);
 }
 
 }  // namespace flotilla::mpi

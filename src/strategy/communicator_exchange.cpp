@@ -14,49 +14,44 @@ CommunicatorExchange::CommunicatorExchange(mpi::Communicator workers, Device& de
 
 void CommunicatorExchange::use_nccl(std::span<const std::unique_ptr<mpi::Collectives>> lanes) {
   for (const auto& lane : lanes) lanes_.push_back(lane.get());
-  nccl_ = mpi::make_nccl_all_gather(workers_, device_.queue().native_stream());
+  nccl_ = mpi::make_nccl_sums(workers_, device_.queue().native_stream());
   staging_ = {};
   // NCCL connects GPUs in the first call: not in a step.
-  constexpr std::size_t few = 16;
-  const Storage values = device_.memory().allocate(few);
-  reserve(few);
-  all_gather(values.span());
+  Storage values = device_.memory().allocate(2 * sizeof(double) / sizeof(float));
+  all_reduce({reinterpret_cast<double*>(values.span().address()), 2});
   device_.queue().synchronize();
 }
 
 void CommunicatorExchange::reserve(std::size_t count) {
-  const std::size_t of_all = count * static_cast<std::size_t>(workers());
-  if (all_.size() >= of_all) return;
-  all_ = device_.memory().allocate(of_all);
-  if (!device_.info().shares_host_memory && !nccl_) staging_ = device_.memory().pinned(count + of_all);
+  const std::size_t floats = count * (sizeof(double) / sizeof(float));
+  if (device_.info().shares_host_memory || nccl_ || staging_.size() >= floats) return;
+  staging_ = device_.memory().pinned(floats);
 }
 
-DeviceSpan<const float> CommunicatorExchange::all_gather(DeviceSpan<const float> mine) {
+void CommunicatorExchange::all_reduce(DeviceSpan<double> values) {
   const trace::Span span("synchronised batch norm");
   if (watchdog_ != nullptr)
     watchdog_->beat("synchronised batch norm among the workers", watchdog_->activity().step);
-  const std::size_t of_all = mine.size() * static_cast<std::size_t>(workers());
-  require(of_all <= all_.size(), "no room for ", mine.size(), " values of each worker");
-  const DeviceSpan<float> all = all_.span().subspan(0, of_all);
   if (nccl_) {
     device_.queue().submit();
     for (mpi::Collectives* const lane : lanes_) lane->wait_on_stream();
-    nccl_->all_gather(mine, all);
+    nccl_->all_reduce(values);
   } else if (device_.info().shares_host_memory) {
-    all_gather_on_host(host_span(mine), host_span(all));
+    all_reduce_on_host(host_span(values));
   } else {
-    const std::span<float> own = host_span(staging_.span()).first(mine.size());
-    const std::span<float> gathered = host_span(staging_.span()).subspan(mine.size(), of_all);
-    device_.memory().download(mine, own);
-    all_gather_on_host(own, gathered);
-    device_.memory().upload(gathered, all);
+    const std::size_t floats = values.size() * (sizeof(double) / sizeof(float));
+    require(floats <= staging_.size(), "no room for ", values.size(), " values");
+    const DeviceSpan<float> bits(reinterpret_cast<float*>(values.address()), floats);
+    const std::span<float> staged = host_span(staging_.span()).first(floats);
+    device_.memory().download(bits, staged);
+    all_reduce_on_host({reinterpret_cast<double*>(staged.data()), values.size()});
+    device_.memory().upload(staged, bits);
   }
-  return all;
 }
 
-void CommunicatorExchange::all_gather_on_host(std::span<const float> mine, std::span<float> all) {
+void CommunicatorExchange::all_reduce_on_host(std::span<double> values) {
   const std::int64_t begin_ns = trace::now_ns();
-  workers_.all_gather(mine, all);
+  workers_.all_reduce(values, mpi::Op::sum);
   waited_ns_ += trace::now_ns() - begin_ns;
 }
 

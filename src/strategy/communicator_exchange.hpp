@@ -19,7 +19,7 @@ namespace flotilla {
 
 /// The communication of layers with other workers, over a communicator of its own, because the training
 /// thread waits in it while the communication thread reduces buckets. Through the memory of the host, until
-/// use_nccl(). all_gather() allocates nothing.
+/// use_nccl(). all_reduce() allocates nothing.
 class CommunicatorExchange : public WorkerExchange {
  public:
   /// @param workers a communicator that nothing else uses
@@ -35,18 +35,17 @@ class CommunicatorExchange : public WorkerExchange {
 
   int workers() const override { return workers_.size(); }
   void reserve(std::size_t count) override;
-  DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) override;
+  void all_reduce(DeviceSpan<double> values) override;
   std::int64_t waited_ns() const { return waited_ns_; }  ///< Total wait of the host for the other workers.
   std::string failure() const;  ///< An asynchronous error of NCCL; empty: none. Safe from another thread.
 
  private:
-  void all_gather_on_host(std::span<const float> mine, std::span<float> all);
+  void all_reduce_on_host(std::span<double> values);
 
   mpi::Communicator workers_;
   Device& device_;
-  Storage all_;      ///< The arrays of all workers
-  Storage staging_;  ///< Own values and those of all in pinned memory; empty if not needed
-  std::unique_ptr<mpi::DeviceAllGather> nccl_;
+  Storage staging_;  ///< The values in pinned memory; empty if not needed
+  std::unique_ptr<mpi::DeviceSums> nccl_;
   std::vector<mpi::Collectives*> lanes_;
   mpi::Watchdog* watchdog_ = nullptr;
   std::int64_t waited_ns_ = 0;

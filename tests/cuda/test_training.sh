@@ -100,10 +100,10 @@ gpus_exchange_gradients_in_each_way() {
   expect_close 'averages by NCCL' averages_on_cpus averages 1e-4
 }
 
-# The network of the gathers alone breaks, in the first step: no call returns that, so the watchdog has to ask.
+# The network of the norms alone breaks, in the first step: no call returns that, so the watchdog has to ask.
 a_synchronised_norm_that_loses_its_network_ends_the_job() {
   if [[ $with_nccl == no ]]; then return; fi
-  FLOTILLA_FAKE_NCCL_GATHERS=2 expect_said 'step 0: NCCL: remote process exited or there was a network error: the fake network broke; ' 3 \
+  FLOTILLA_FAKE_NCCL_DOUBLES=2 expect_said 'step 0: NCCL: remote process exited or there was a network error: the fake network broke; ' 3 \
     timeout 200 "${MPIEXEC:?}" -n 2 "$on_fake_gpu" train "$source/inputs/cnn_mnist.toml" train.global_batch_size=16 train.steps=4 \
     'model.layers=conv 4 3 stride 2, batch_norm, relu, flatten, linear 10' model.batch_norm=synchronised device.kind=cuda \
     strategy.all_reduce=nccl run.output=broken

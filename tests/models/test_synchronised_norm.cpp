@@ -27,21 +27,20 @@ class Threads {
     Exchange(Threads& threads, int worker) : threads_(threads), worker_(worker) {}
     int workers() const override { return threads_.workers_; }
     void reserve(std::size_t) override {}
-    DeviceSpan<const float> all_gather(DeviceSpan<const float> mine) override {
-      all_.resize(mine.size() * static_cast<std::size_t>(workers()));
-      threads_.meet([&] { threads_.values_.resize(all_.size()); }, worker_ == 0);
-      std::ranges::copy(host_span(mine),
-                        threads_.values_.begin() + worker_ * static_cast<std::ptrdiff_t>(mine.size()));
+    void all_reduce(DeviceSpan<double> values) override {
+      const std::span<double> mine = host_span(values);
+      threads_.meet([&] { threads_.values_.resize(mine.size() * static_cast<std::size_t>(workers())); },
+                    worker_ == 0);
+      std::ranges::copy(mine, threads_.values_.begin() + worker_ * std::ssize(mine));
       threads_.meet([] {}, false);
-      std::ranges::copy(threads_.values_, all_.begin());
+      std::ranges::fill(mine, 0.0);
+      for (std::size_t i = 0; i < threads_.values_.size(); ++i) mine[i % mine.size()] += threads_.values_[i];
       threads_.meet([] {}, false);
-      return {all_.data(), all_.size()};
     }
 
    private:
     Threads& threads_;
     int worker_;
-    std::vector<float> all_;
   };
 
  private:
@@ -53,7 +52,7 @@ class Threads {
 
   int workers_;
   std::barrier<> barrier_;
-  std::vector<float> values_;
+  std::vector<double> values_;
 };
 
 ResnetCase spec_of(std::int64_t batch, WorkerExchange* exchange) {

@@ -53,16 +53,15 @@ void lose_the_network(const Communicator& world, NativeStream stream) {
   }
 }
 
-/// The network breaks for the last rank, whose device has gathers to do that no rank waits for.
-void lose_the_network_of_gathers(const Communicator& world, NativeStream stream) {
-  std::vector<float> mine(100);
-  std::vector<float> all(100 * static_cast<std::size_t>(world.size()));
-  const auto gathers = flotilla::mpi::make_nccl_all_gather(world, stream);
+/// The network breaks for the last rank, whose device has sums to take that no rank waits for.
+void lose_the_network_of_norms(const Communicator& world, NativeStream stream) {
+  std::vector<double> values(100);
+  const auto sums = flotilla::mpi::make_nccl_sums(world, stream);
   flotilla::mpi::Watchdog watchdog(
       0, [](const std::string& sentence) { end_job(sentence, flotilla::exit_library_error); });
-  const flotilla::mpi::AsyncErrorMonitor failures(watchdog, [&] { return gathers->failure(); });
+  const flotilla::mpi::AsyncErrorMonitor failures(watchdog, [&] { return sums->failure(); });
   watchdog.beat("synchronised batch norm among the workers", 1);
-  gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()});
+  sums->all_reduce({values.data(), values.size()});
   if (world.rank() == world.size() - 1) flotilla::test::break_fake_network();
   while (true) std::this_thread::sleep_for(1s);
 }
@@ -105,7 +104,7 @@ int main(int argc, char** argv) {
   try {
     if (std::string(argv[1]) == "give-up") give_up(world, stream);
     if (std::string(argv[1]) == "network") lose_the_network(world, stream);
-    if (std::string(argv[1]) == "gathers") lose_the_network_of_gathers(world, stream);
+    if (std::string(argv[1]) == "norms") lose_the_network_of_norms(world, stream);
     if (std::string(argv[1]) == "asked") abort_while_asked(world, stream);
     if (std::string(argv[1]) == "leaves-out") leave_one_out(world, stream, std::string(argv[2]) == "checked");
   } catch (const flotilla::UserError& error) {

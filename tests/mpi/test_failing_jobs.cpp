@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"in-flight", "staged", 2, "the last rank gives up"}, Case{"in-thread", "shared-memory", 4, ""},
         Case{"hang", "float16", 3, "all-reduce of bucket 0, step 1; not there: rank 2"},
         Case{"hang", "hierarchical", 3,
-             "step 1; not there: rank 2; here a thread waits in reduce-scatter of slices of "},
+             "step 1; not there: rank 2; here a thread waits in all-reduce in a tree of "},
         Case{"hang", "mpi", 3, "all-reduce of bucket 0, step 1; here a thread waits in all-reduce of "},
         Case{"leave", "mpi", 9, ""}, Case{"leave", "shared-memory", 9, ""},
         Case{"leave", "hierarchical", 9, ""},

@@ -36,7 +36,7 @@ TEST(FailingNcclJob, EndsWhereNcclTellsOfAnErrorThatNoCallReturned) {
 }
 
 TEST(FailingNcclJob, EndsWhereTheNetworkOfAGatherBreaks) {
-  expect_broken_network("gathers", "synchronised batch norm among the workers, step 1");
+  expect_broken_network("norms", "synchronised batch norm among the workers, step 1");
 }
 
 TEST(FailingNcclJob, AsksNoCommunicatorThatIsGivenUp) {

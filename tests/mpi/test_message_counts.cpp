@@ -2,13 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/host_memory.hpp"
+#include "mpi/all_reduce/collectives.hpp"
 #include "mpi/core/rank_tree.hpp"
 #include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/roll_call.hpp"
@@ -111,6 +115,25 @@ TEST_F(MessageCounts, LookingForMismatchesTakesThreeForEachRankAndNoCallsWhileTh
   EXPECT_LE(over_all(bytes), 3 * 1000 * world.size());
   world.barrier();
   call.receive_rest();
+}
+
+// By fours: what a rank sends grows with the logarithm of the number of ranks.
+TEST_F(MessageCounts, ATreeTakesFewMessagesToFewPartners) {
+  for (const Wire wire : {Wire::float32, Wire::bfloat16}) {
+    const auto sums =
+        make_mpi_all_reduce(world, wire, wire == Wire::float32 ? SumOrder::tree : SumOrder::any);
+    std::vector<float> data(100'000, 1.0F);
+    mpi_calls() = {};
+
+    sums->all_reduce(device_span(data));
+
+    const int fours = (std::bit_width(static_cast<unsigned>(world.size() - 1)) + 1) / 2;
+    EXPECT_LE(mpi_calls().partners.size(), static_cast<std::size_t>(3 * fours));
+    EXPECT_LE(mpi_calls().sends, 6 * fours);
+    EXPECT_EQ(data, std::vector<float>(data.size(), static_cast<float>(world.size())));
+    RecordProperty("messages", mpi_calls().sends);
+    RecordProperty("partners", static_cast<int>(mpi_calls().partners.size()));
+  }
 }
 
 }  // namespace

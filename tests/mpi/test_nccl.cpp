@@ -270,29 +270,26 @@ TEST_F(Nccl, CountsWhatARankSends) {
   EXPECT_EQ(hierarchical->sent_bytes(1000), 4000 + mine * 4);
 }
 
-TEST_F(Nccl, GathersOnTheDevicesStreamInTheOrderOfTheRanks) {
-  const auto gathers = make_nccl_all_gather(world, gpu.stream());
-  const auto ranks = static_cast<std::size_t>(world.size());
-  std::vector<float> mine(10);
-  std::vector<float> all(10 * ranks);
-  std::vector<float> expected;
-  for (int rank = 0; rank < world.size(); ++rank)
-    for (std::size_t i = 0; i < mine.size(); ++i) expected.push_back(value(rank, i));
+TEST_F(Nccl, SumsDoublesOnTheDevicesStream) {
+  const auto doubles = make_nccl_sums(world, gpu.stream());
+  // float would lose what the ranks add to 2³⁰.
+  std::vector<double> values(10);
+  const double ranks = world.size();
 
-  compute({mine.data(), mine.size()});
+  gpu.put([&] { std::ranges::fill(values, 0x1p30 + world.rank()); });
   gpu.stream().submit();
-  gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()});
-  EXPECT_EQ(all, std::vector<float>(10 * ranks)) << "the host waits for nothing";
+  doubles->all_reduce({values.data(), values.size()});
+  EXPECT_EQ(values, std::vector<double>(10)) << "the host waits for nothing";
 
-  EXPECT_EQ(use({all.data(), all.size()}), expected);
-  EXPECT_EQ(gathers->failure(), "");
-  EXPECT_THROW(gathers->all_gather({mine.data(), 9}, {all.data(), all.size()}), InternalError);
+  gpu.wait();
+  EXPECT_EQ(values, std::vector<double>(10, ranks * 0x1p30 + ranks * (ranks - 1.0) / 2.0));
+  EXPECT_EQ(doubles->failure(), "");
   test::refuse_next_fake_call();
-  EXPECT_THROW(gathers->all_gather({mine.data(), mine.size()}, {all.data(), all.size()}), LibraryError);
+  EXPECT_THROW(doubles->all_reduce({values.data(), values.size()}), LibraryError);
 }
 
 TEST_F(Nccl, WantsADeviceWithAStream) {
-  EXPECT_THROW(make_nccl_all_gather(world, {}), InternalError);
+  EXPECT_THROW(make_nccl_sums(world, {}), InternalError);
   EXPECT_THROW(make_nccl_all_reduce(world, {}), InternalError);
 }
 

@@ -18,6 +18,7 @@ int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm)
 }
 int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   ++mpi_calls().collectives;
+  mpi_calls().reduced += count;
   return PMPI_Allreduce(from, to, count, type, op, comm);
 }
 int MPI_Allgather(const void* from, int sent, MPI_Datatype from_type, void* to, int got, MPI_Datatype to_type,
@@ -40,6 +41,7 @@ int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, M
               MPI_Request* request) {
   ++mpi_calls().sends;
   if (type == MPI_BYTE) mpi_calls().sent_bytes += count;
+  mpi_calls().partners.insert(to);
   return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
 int MPI_Iallgather(const void* from, int sent, MPI_Datatype from_type, void* to, int got,
@@ -50,6 +52,11 @@ int MPI_Iallgather(const void* from, int sent, MPI_Datatype from_type, void* to,
 int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   ++mpi_calls().receives;
   return PMPI_Recv(data, count, type, from, tag, comm, status);
+}
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  mpi_calls().partners.insert(from);
+  return PMPI_Irecv(data, count, type, from, tag, comm, request);
 }
 
 }  // extern "C"

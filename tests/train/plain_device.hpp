@@ -21,8 +21,14 @@ class PlainFlatMath : public FlatMath, public FlatUpdates {
   void scale(DeviceSpan<float>, float) override { refuse(); }
   void axpy(float, DeviceSpan<const float>, DeviceSpan<float>) override { refuse(); }
   bool all_finite(DeviceSpan<const float>) override { return refuse(), false; }
-  void sum_rows(DeviceSpan<const float>, DeviceSpan<float>) override { refuse(); }
-  void combine_moments(DeviceSpan<const float>, std::int64_t, DeviceSpan<float>) override { refuse(); }
+  void pack_sums(DeviceSpan<const float>, DeviceSpan<const float>, DeviceSpan<const float>,
+                 DeviceSpan<double>) override {
+    refuse();
+  }
+  void unpack_sums(DeviceSpan<const double>, DeviceSpan<const float>, std::int64_t, DeviceSpan<float>,
+                   DeviceSpan<float>) override {
+    refuse();
+  }
 
   double sum_of_squares(DeviceSpan<const float> x) override {
     double sum = 0.0;

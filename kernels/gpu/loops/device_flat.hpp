@@ -156,11 +156,13 @@ class DeviceFlat : public FlatMath, public FlatUpdates {
   bool all_finite(DeviceSpan<const float> x) override {
     return sum(flat::NotFinite{x.address()}, x.size()) == 0.0;
   }
-  void sum_rows(DeviceSpan<const float> rows, DeviceSpan<float> sums) override {
-    sweep("sum of rows", sums.size(), flat::sum_rows(rows, sums));
+  void pack_sums(DeviceSpan<const float> first, DeviceSpan<const float> second,
+                 DeviceSpan<const float> shifts, DeviceSpan<double> sums) override {
+    sweep("sums of a batch", first.size(), flat::pack_sums(first, second, shifts, sums));
   }
-  void combine_moments(DeviceSpan<const float> rows, std::int64_t count, DeviceSpan<float> moments) override {
-    sweep("moments of batches", moments.size() / 2, flat::combine_moments(rows, count, moments));
+  void unpack_sums(DeviceSpan<const double> sums, DeviceSpan<const float> shifts, std::int64_t batches,
+                   DeviceSpan<float> first, DeviceSpan<float> second) override {
+    sweep("moments of batches", first.size(), flat::unpack_sums(sums, shifts, batches, first, second));
   }
 
   void update(const UpdateInput& in, const UpdateRule& rule, const UpdateState& state) override {

@@ -36,7 +36,7 @@ std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator&, 
   refuse();
 }
 
-std::unique_ptr<DeviceAllGather> make_nccl_all_gather(const Communicator&, NativeStream) {
+std::unique_ptr<DeviceSums> make_nccl_sums(const Communicator&, NativeStream) {
   refuse();
 }
 

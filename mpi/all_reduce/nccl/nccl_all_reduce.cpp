@@ -262,18 +262,17 @@ class NcclOverMpi final : public Collectives {
   std::size_t taken_ = 0;
 };
 
-class NcclAllGather final : public DeviceAllGather {
+class NcclSums final : public DeviceSums {
  public:
-  NcclAllGather(const Communicator& group, const NativeStream& compute)
+  NcclSums(const Communicator& group, const NativeStream& compute)
       : stream_(static_cast<cudaStream_t>(compute.handle)), communicator_(group, compute.ordinal) {}
 
-  void all_gather(DeviceSpan<const float> mine, DeviceSpan<float> all, CallSite at) override {
-    require(all.size() == mine.size() * static_cast<std::size_t>(communicator_.size()), "NCCL all-gather of ",
-            mine.size(), " values into ", all.size());
-    const CollectiveScope call = communicator_.announce("NCCL all-gather", mine.size(), at);
+  void all_reduce(DeviceSpan<double> values, CallSite at) override {
+    const CollectiveScope call = communicator_.announce("NCCL all-reduce of doubles", values.size(), at);
     const NcclHandle communicator = communicator_.handle();
-    check(ncclAllGather(mine.address(), all.address(), mine.size(), ncclFloat32, communicator, stream_),
-          "ncclAllGather", communicator);
+    check(ncclAllReduce(values.address(), values.address(), values.size(), ncclFloat64, ncclSum, communicator,
+                        stream_),
+          "ncclAllReduce", communicator);
   }
   std::string failure() const override { return communicator_.failure(); }
 
@@ -313,9 +312,9 @@ std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator& w
                                        wire);
 }
 
-std::unique_ptr<DeviceAllGather> make_nccl_all_gather(const Communicator& group, NativeStream stream) {
+std::unique_ptr<DeviceSums> make_nccl_sums(const Communicator& group, NativeStream stream) {
   require(stream.ordinal >= 0, "NCCL on a device without a stream");
-  return std::make_unique<NcclAllGather>(group, stream);
+  return std::make_unique<NcclSums>(group, stream);
 }
 
 }  // namespace flotilla::mpi

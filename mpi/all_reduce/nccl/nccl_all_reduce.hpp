@@ -35,22 +35,21 @@ std::unique_ptr<Collectives> make_nccl_over_mpi_all_reduce(const Communicator& w
                                                            const Communicator& group, NativeStream stream,
                                                            Storage staging, Wire wire = Wire::float32);
 
-/// Gathers small arrays of all ranks in the memory of their devices, in the midst of computing.
-class DeviceAllGather {
+/// Sums small arrays of all ranks in the memory of their devices, in the midst of computing.
+class DeviceSums {
  public:
-  virtual ~DeviceAllGather() = default;
-  /// Collective. all = every rank's `mine` in rank order, ordered between the work that was submitted to the
-  /// device before and what is queued on it next. Returns at once.   all (ranks, mine.size())
-  /// @param at the same on all ranks
-  virtual void all_gather(DeviceSpan<const float> mine, DeviceSpan<float> all, CallSite at = {}) = 0;
+  virtual ~DeviceSums() = default;
+  /// Collective. values[i] ← Σ over ranks of values[i], ordered between the work that was submitted to the
+  /// device before and what is queued on it next. Returns at once.   @param at the same on all ranks
+  virtual void all_reduce(DeviceSpan<double> values, CallSite at = {}) = 0;
   /// An asynchronous error, in the library's words; empty: none. Safe from another thread.
   virtual std::string failure() const = 0;
 };
 
-/// An all-gather by NCCL, on the stream that the device computes on (DeviceQueue::native_stream), over a
+/// All-reduces by NCCL, on the stream that the device computes on (DeviceQueue::native_stream), over a
 /// communicator of its own. NCCL requires the operations of several communicators in one order on all ranks:
 /// the caller orders those on other streams before (Collectives::wait_on_stream); those launched later, which
 /// follow the device's work, come after. Collective. @throws UserError in a build without NCCL
-std::unique_ptr<DeviceAllGather> make_nccl_all_gather(const Communicator& group, NativeStream stream);
+std::unique_ptr<DeviceSums> make_nccl_sums(const Communicator& group, NativeStream stream);
 
 }  // namespace flotilla::mpi

@@ -26,7 +26,7 @@ struct FakeCommunicator {
   int size = 1;
   int gpu = 0;
   int number = 0;
-  int gathers = 0;                  ///< Launched
+  int sums_of_doubles = 0;          ///< Launched
   std::atomic<bool> broken{false};  ///< Its network alone
 };
 
@@ -129,7 +129,8 @@ ncclResult_t launch(const char* name, std::size_t floats, ncclDataType_t type, n
     return ncclInvalidUsage;
   }
   const FakeCommunicator& communicator = *communicator_of(handle);
-  if (type != ncclFloat32 || current_gpu() != communicator.gpu) return ncclInvalidArgument;
+  if ((type != ncclFloat32 && type != ncclFloat64) || current_gpu() != communicator.gpu)
+    return ncclInvalidArgument;
   launched.push_back({name, floats, communicator.number, launches});
   if (group_depth == 0) ++launches;
   auto queued = std::make_unique<Work>([=, &communicator, work = std::move(work)] {
@@ -142,6 +143,23 @@ ncclResult_t launch(const char* name, std::size_t floats, ncclDataType_t type, n
 
 const void* in_place_or(const void* from, const void* to) {
   return from == to ? MPI_IN_PLACE : from;
+}
+
+/// In place, as the norms have it, whose network alone may be asked to break.
+ncclResult_t sum_doubles(double* values, std::size_t count, ncclComm_t handle, cudaStream_t stream) {
+  if (!is_usable(values, 2 * count) || reinterpret_cast<std::uintptr_t>(values) % sizeof(double) != 0)
+    return ncclInvalidArgument;
+  FakeCommunicator& all = *communicator_of(handle);
+  static const char* const working = std::getenv("FLOTILLA_FAKE_NCCL_DOUBLES");
+  const bool breaks = working != nullptr && all.sums_of_doubles++ == std::atoi(working);
+  return launch(
+      "all-reduce of doubles", count, ncclFloat64, handle, stream, [=, &all](const FakeCommunicator& over) {
+        if (breaks) {
+          all.broken = true;
+          while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+        }
+        MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, over.comm);
+      });
 }
 
 }  // namespace
@@ -246,6 +264,7 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t handle, cudaStream_t stream) {
+  if (type == ncclFloat64) return sum_doubles(static_cast<double*>(to), count, handle, stream);
   return launch("all-reduce", count, type, handle, stream, [=](const FakeCommunicator& over) {
     MPI_Allreduce(in_place_or(from, to), to, static_cast<int>(count), MPI_FLOAT, MPI_SUM, over.comm);
   });
@@ -270,17 +289,11 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
 
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t handle, cudaStream_t stream) {
-  FakeCommunicator& all = *communicator_of(handle);
+  const FakeCommunicator& all = *communicator_of(handle);
   if (!is_usable(from, count) || !is_usable(to, count * static_cast<std::size_t>(all.size)) ||
       !may_gather(static_cast<const float*>(from), static_cast<const float*>(to), count, all))
     return ncclInvalidArgument;
-  static const char* const working = std::getenv("FLOTILLA_FAKE_NCCL_GATHERS");
-  const bool breaks = working != nullptr && all.gathers++ == std::atoi(working);
-  return launch("all-gather", count, type, handle, stream, [=, &all](const FakeCommunicator& over) {
-    if (breaks) {
-      all.broken = true;
-      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
-    }
+  return launch("all-gather", count, type, handle, stream, [=](const FakeCommunicator& over) {
     const std::vector<float> own(static_cast<const float*>(from), static_cast<const float*>(from) + count);
     MPI_Allgather(own.data(), static_cast<int>(count), MPI_FLOAT, to, static_cast<int>(count), MPI_FLOAT,
                   over.comm);

@@ -24,8 +24,8 @@ int fake_communicators();  ///< Communicators that this rank has made so far.
 int fake_aborts();         ///< Communicators that it gave up with ncclCommAbort.
 
 /// From now on ncclCommGetAsyncError reports a failure of the network. A program whose environment has
-/// FLOTILLA_FAKE_NCCL_GATHERS=N sees that of each communicator alone, from its gather number N (0: the first)
-/// on, which never ends.
+/// FLOTILLA_FAKE_NCCL_DOUBLES=N sees that of each communicator alone, from its sum of doubles number N (0:
+/// the first) on, which never ends.
 void break_fake_network();
 void slow_fake_down();  ///< Calls that abort or ask for errors take a while.
 /// The next collective is refused by ncclInvalidUsage.
