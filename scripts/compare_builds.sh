@@ -12,9 +12,10 @@
 #
 # Trains 50 steps of each deck with each strategy on 1, 2 and 4 ranks; stops, kills and resumes runs; resumes with NEW what
 # OLD saved; gives wrong decks; asks for --check. Compared are every tensor of every checkpoint bit by bit, every value of
-# metrics.jsonl but times, exit codes, the lines "resumed …" and "… diverged", the place (file:line:column) and keys of each
-# mistake of wrong decks. NEW may write metrics that OLD lacks. Workers of asynchronous modes depend on timing: with more than one,
-# only the names of metrics are compared. Needs h5diff (scripts/setup.sh --tools). Exit codes: 0 no difference; 1 differences; 2 a mistake.
+# metrics.jsonl but times and sizes of checkpoints (they hold the deck, which gets new keys), exit codes, the lines
+# "resumed …" and "… diverged", the place (file:line:column) and keys of each mistake of wrong decks. NEW may write metrics
+# that OLD lacks. Workers of asynchronous modes depend on timing: with more than one, only the names of metrics are compared.
+# Needs h5diff (scripts/setup.sh --tools). Exit codes: 0 no difference; 1 differences; 2 a mistake.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=scripts/common.sh
@@ -104,7 +105,7 @@ metrics() {
       number = seen[event, step]++
       for (i = 1; i <= count; ++i) {
         if (detail == "names") { print event "." keys[i]; continue }
-        if (keys[i] ~ /(^time|^seconds|^path|^deck|_s|_us|memory_bytes|samples_per_s)$|^(slowest|network)_/) continue
+        if (keys[i] ~ /(^time|^bytes|^seconds|^path|^deck|_s|_us|memory_bytes|samples_per_s)$|^(slowest|network)_/) continue
         if (detail == "steps" && keys[i] ~ /^(loss_mean|batch_auc|sent_bytes)$/) continue
         if (detail == "steps" && event == "step" && keys[i] == "auc") continue
         print event, step, number, keys[i], values[i]
@@ -191,7 +192,7 @@ if [[ -n $a9a ]]; then
   decks[a9a]="ctr_a9a.toml data.train.path=$a9a/a9a data.validation.path=$a9a/a9a.t validation.every=0"
 fi
 if [[ -n $photos ]]; then
-  decks[photos]="resnet18_photos.toml model.classes=10 data.image_size=32 data.short_side=32 train.global_batch_size=8
+  decks[photos]="resnet18_photos.toml model.classes=10 data.image_size=32 data.short_side=32 train.global_batch_size=16
     data.train.path=$photos/train.txt data.validation.path=$photos/val.txt validation.every=0"
 fi
 
