@@ -228,6 +228,7 @@ TEST(Reporter, GivesEveryRankALogAndOnlyRank0TheRest) {
 TEST(Reporter, OpensALogOfOwnLinesAtTheFirstWarningAfterTheStart) {
   for (const LogLines which : {LogLines::own, LogLines::none}) {
     const test::TemporaryFolder folder;
+    std::filesystem::create_directory(folder.path("run"));  // by rank 0
     Reporter reporter({.folder = folder.path("run"), .rank = 3, .log_lines = which});
 
     reporter.log("rank 3 is on node7");
