@@ -217,6 +217,7 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
     last = step_on(*loader);
     if (step == compared_step) compared_loss = last.loss;
   }
+  run.machine.device->queue().synchronize();  // it may still copy the last batch
   loader.reset();
   loader = end_job_on_failure(
       failure, [&] { return std::make_unique<ResidentBatches>(trainer.make_loader(), loading.kept); });
