@@ -101,6 +101,9 @@ RunData::RunData(Config& config, const Machine& machine,
   agree(workers, [&] {
     if (workers.is_root()) check_data_files(config, false);
   });
+  agree(workers, machine.places, [&] {  // One rank of each other host looks, too.
+    if (!workers.is_root() && machine.own_place().local_rank == 0) check_data_files(config, false);
+  });
   take_found(saved_choices, config);
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   DatasetUse use = use_of(config.model);
