@@ -73,8 +73,8 @@ CheckpointState moved(CheckpointState state, std::int64_t step) {
 /// Writes the checkpoint of step 16 of one run into another one as that of `step`, with the parts of workers.
 void move_checkpoint(const std::string& from, const std::string& to, std::int64_t step) {
   const std::string old_path = CheckpointFolder(from + "/checkpoints").path_of(steps_before);
-  fs::create_directories(to);
   const CheckpointFolder folder(to + "/checkpoints");
+  folder.make();
   const std::string path = folder.path_of(step);
   Snapshot snapshot = read_checkpoint(old_path);
   snapshot.state = moved(snapshot.state, step);
