@@ -111,19 +111,22 @@ class TreeAllReduce final : public Collectives {
                          part.rank);
       to += length;
     }
-    round(step, data);
-    const SliceBounds* encoded = &step.rounded;
+    // As if the values had travelled: the bits do not depend on the rank that adds them.
+    const auto rounded = data.subspan(step.rounded.begin, values_in(step.rounded));
+    if (!rounded.empty()) encode(step.wire, rounded, encoded(step.rounded, step.wire, data));
+    const SliceBounds* last = &step.rounded;
     for (const SumStep::Part& part : step.sends) {
       const float* const values = data.data() + part.slice.begin;
       if (step.wire == Wire::float32) {
         messages_->send(values, values_in(part.slice) * bytes, part.rank);
         continue;
       }
-      std::byte* const outgoing = grown(outgoing_, data.size() * bytes) + part.slice.begin * bytes;
-      if (part.slice != *encoded) encode(step.wire, {values, values_in(part.slice)}, outgoing);
-      encoded = &part.slice;
+      std::byte* const outgoing = encoded(part.slice, step.wire, data);
+      if (part.slice != *last) encode(step.wire, {values, values_in(part.slice)}, outgoing);
+      last = &part.slice;
       messages_->send(outgoing, values_in(part.slice) * bytes, part.rank);
     }
+    if (!rounded.empty() && !adds) decode(step.wire, encoded(step.rounded, step.wire, data), rounded);
     messages_->wait();
     if (adds) {
       step.wire == Wire::float32 ? add(step, data) : decode_and_add_up(step, data);
@@ -136,14 +139,10 @@ class TreeAllReduce final : public Collectives {
     }
   }
 
-  /// As if the values had travelled: the bits do not depend on the rank that adds them.
-  void round(const SumStep& step, std::span<float> data) {
-    if (values_in(step.rounded) == 0) return;
-    const auto values = data.subspan(step.rounded.begin, values_in(step.rounded));
-    const std::size_t bytes = bytes_per_value(step.wire);
-    std::byte* const to = grown(outgoing_, data.size() * bytes) + step.rounded.begin * bytes;
-    encode(step.wire, values, to);
-    decode(step.wire, to, values);
+  /// Where `slice` is in outgoing_.
+  std::byte* encoded(SliceBounds slice, Wire wire, std::span<float> data) {
+    const std::size_t bytes = bytes_per_value(wire);
+    return grown(outgoing_, data.size() * bytes) + slice.begin * bytes;
   }
 
   /// The number of ranks before this one of whom `step` receives; it receives in their order.
@@ -164,22 +163,27 @@ class TreeAllReduce final : public Collectives {
   }
 
   /// In rank order; a block of the sum stays in the first-level cache while the ranks' values pass by.
+  /// This rank's values are those that are encoded where they are to be rounded.
   void decode_and_add_up(const SumStep& step, std::span<float> data) const {
     constexpr std::size_t block = 2048;
     alignas(64) std::array<float, block> sum;
     const std::size_t bytes = bytes_per_value(step.wire);
     const std::size_t place = own_place(step);
+    const bool is_rounded = step.rounded == step.sum;
     for (std::size_t at = step.sum.begin; at < step.sum.end; at += block) {
       const auto own = data.subspan(at, std::min(block, step.sum.end - at));
       const auto part = std::span(sum).first(own.size());
-      std::ranges::fill(part, -0.0F);  // which changes nothing that is added to it
-      const std::byte* from = incoming_.data() + (at - step.sum.begin) * bytes;
+      const std::byte* received = incoming_.data() + (at - step.sum.begin) * bytes;
       for (std::size_t i = 0; i <= step.receives.size(); ++i) {
-        if (i == place) {
-          for (std::size_t j = 0; j < part.size(); ++j) part[j] += own[j];
+        if (i != place || is_rounded) {
+          const std::byte* const from = i == place
+                                            ? outgoing_.data() + at * bytes
+                                            : std::exchange(received, received + values_in(step.sum) * bytes);
+          i == 0 ? decode(step.wire, from, part) : decode_and_add(step.wire, from, part);
+        } else if (i == 0) {
+          std::ranges::copy(own, part.begin());
         } else {
-          decode_and_add(step.wire, from, part);
-          from += values_in(step.sum) * bytes;
+          for (std::size_t j = 0; j < part.size(); ++j) part[j] += own[j];
         }
       }
       std::ranges::copy(part, own.begin());
