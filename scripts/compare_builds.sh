@@ -344,7 +344,7 @@ refused() {
   done
   mistakes old >old.mistakes
   mistakes new >new.mistakes
-  cmp -s old.mistakes new.mistakes || differences+="mistakes:$(diff old.mistakes new.mistakes | sed -n 2p)"
+  cmp -s old.mistakes new.mistakes || differences+="mistakes:$(diff old.mistakes new.mistakes | sed -n 2p || true)"
   report "$name" "$differences"
 }
 
