@@ -19,7 +19,7 @@ struct ChartCurve {
   CurveStyle style = CurveStyle::strong;
 };
 
-/// Which values of a chart's curves may be clipped, so that a few do not flatten all others.
+/// The values of a chart that may be clipped: far outliers, which would otherwise take most of its height.
 enum class Clipping { none, all_but_the_first, all };
 
 /// The values that a chart shows; those beyond are marked at its edge. Infinite: nothing is clipped there.

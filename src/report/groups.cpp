@@ -33,7 +33,8 @@ std::string common_name(const std::vector<std::string>& names) {
   return name;
 }
 
-/// What is equal for runs that differ in the seed only, as text; empty: the run has no deck.
+/// The deck, the workers and the global batch of a run as text, without seed and output: equal for runs that
+/// one group may hold. Empty: the run has no deck.
 std::string setting_of(const RunRecord& run, std::string& seed) {
   std::map<std::string, std::string> values = deck_values(run.deck);
   if (values.empty()) return "";
