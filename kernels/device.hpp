@@ -54,15 +54,18 @@ class Device {
 /// The operations in float32 whose operands a GPU may round to TF32 (10 bits of mantissa).
 enum class Tf32 : std::uint8_t { none, convolutions, all };
 
+/// Which convolutions a CPU computes by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray 2016), in float32 and
+/// for kernels of 3x3 with stride 1: none, those that it makes faster by the measured costs of each pass
+/// (kernels/cpu/winograd.cpp), or all to which it applies. Rounding errors are up to 20 times those of direct
+/// convolutions (tests/kernels/test_winograd.cpp).
+enum class WinogradUse : std::uint8_t { never, where_faster, wherever_possible };
+
 /// @param threads 1 or more.
 struct DeviceSpec {
   std::string kind = "cpu";  ///< "cpu", "reference" or "cuda".
   int threads = 1;
   Precision precision = Precision::float32;
-  /// Convolutions of 3x3 with stride 1 may use Winograd's algorithm (Lavin & Gray 2016) where the library has
-  /// it (oneDNN 2 with AVX-512; description() says whether): up to 2.5 times as fast, with errors of 1e-6 of
-  /// the results' root mean square instead of 2e-7.
-  bool winograd = false;
+  WinogradUse winograd = WinogradUse::never;  ///< cpu
   // cuda
   int ordinal = 0;                          ///< Index among the GPUs that this process sees
   Tf32 tf32 = Tf32::convolutions;           ///< "all": matrix products too

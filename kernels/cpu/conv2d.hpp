@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/cpu/image_layout.hpp"
 #include "kernels/cpu/operation.hpp"
 #include "kernels/cpu/primitive_scope.hpp"
+#include "kernels/cpu/winograd.hpp"
+#include "kernels/device.hpp"
 #include "kernels/layers/conv2d.hpp"
 
 namespace flotilla {
@@ -27,13 +30,16 @@ std::int64_t plain_size(const Conv2dSpec& spec);
 void copy_weight(const PrimitiveScope& scope, const dnnl::memory::desc& from_layout,
                  std::span<const float> from, const dnnl::memory::desc& to_layout, std::span<float> to);
 
-/// Conv2d in float32 as oneDNN's convolutions in the layouts of their own choice, direct ones or, where that
-/// is allowed and the library has it, Winograd's. Weights and gradients are kept in the layout of the direct
-/// forward convolution; other primitives get them through a reorder.
+/// Conv2d in float32: each pass by Winograd's algorithm where that is allowed, applies and pays, else as
+/// oneDNN's direct convolution in the layouts of its own choice. Weights and gradients are kept in the layout
+/// of the former, or of the direct forward convolution; other primitives get them through a reorder.
 class CpuConv2d final : public Conv2d {
  public:
-  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, bool winograd,
+  CpuConv2d(std::shared_ptr<PrimitiveScope> scope, const ImageLayouts& layouts, WinogradUse winograd,
             const Conv2dSpec& spec);
+  /// The number of passes that Winograd's algorithm would compute by `use`; none where the plan is without
+  /// it.
+  int winograd_passes(WinogradUse use) const;
   Shape output_shape() const override { return flotilla::output_shape(spec_); }
   std::int64_t weight_size() const override;
   std::int64_t flops() const override { return flotilla::flops(spec_); }
@@ -44,19 +50,18 @@ class CpuConv2d final : public Conv2d {
   void weight_to_plain(std::span<const float> stored, std::span<float> plain) const override;
 
  private:
-  void make_operations(bool winograd);
+  bool takes_winograd(ConvolutionPass pass, WinogradUse use) const;
+  void make_operations(WinogradUse use);
 
   std::shared_ptr<PrimitiveScope> scope_;
   Conv2dSpec spec_;
   ImageLayout source_;
   ImageLayout destination_;
   dnnl::memory::desc weight_;  // as kept in the arena
+  std::optional<WinogradConv2d> winograd_;
   Operation forward_;
   Operation backward_data_;
   Operation backward_weights_;
 };
-
-/// Whether the library has Winograd's algorithm for a convolution of common size on this processor.
-bool has_winograd();
 
 }  // namespace flotilla

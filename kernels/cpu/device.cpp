@@ -7,7 +7,6 @@
 
 #include "kernels/bfloat16_values.hpp"
 #include "kernels/cpu/casts.hpp"
-#include "kernels/cpu/conv2d.hpp"
 #include "kernels/cpu/images.hpp"
 #include "kernels/cpu/layers.hpp"
 #include "kernels/cpu/native_precisions.hpp"
@@ -82,17 +81,12 @@ std::string instructions(Precision precision) {
                             : native.float32;
 }
 
-const char* winograd_text(bool wanted) {
-  if (!wanted) return "";
-  return has_winograd() ? ", Winograd" : ", no Winograd in this library";
-}
-
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(const DeviceSpec& spec)
-      : info_{.description = cat("oneDNN ", onednn_version(), ", ", spec.threads,
-                                 spec.threads == 1 ? " thread, " : " threads, ", instructions(spec.precision),
-                                 winograd_text(spec.winograd && !is_half(spec.precision))),
+      : info_{.description =
+                  cat("oneDNN ", onednn_version(), ", ", spec.threads,
+                      spec.threads == 1 ? " thread, " : " threads, ", instructions(spec.precision)),
               .threads = spec.threads,
               .precision = spec.precision,
               .shares_host_memory = true,
@@ -103,7 +97,7 @@ class CpuDevice : public Device {
         images_(spec.threads, spec.precision, memory_),
         layers_(
             make_cpu_layers({.threads = spec.threads, .precision = spec.precision, .winograd = spec.winograd},
-                            memory_, images_)) {}
+                            memory_, images_, info_.description)) {}
 
   const DeviceInfo& info() const override { return info_; }
   DeviceMemory& memory() override { return memory_; }

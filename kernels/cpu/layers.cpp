@@ -13,6 +13,7 @@
 #include "kernels/cpu/output_loss.hpp"
 #include "kernels/cpu/pool2d.hpp"
 #include "kernels/cpu/softmax_loss.hpp"
+#include "kernels/error.hpp"
 
 namespace flotilla {
 
@@ -20,8 +21,8 @@ namespace {
 
 class CpuLayers : public Layers {
  public:
-  CpuLayers(const CpuChoices& choices, const HostMemory& memory, CpuImages& images)
-      : choices_(choices), memory_(memory), images_(images) {}
+  CpuLayers(const CpuChoices& choices, const HostMemory& memory, CpuImages& images, std::string& description)
+      : choices_(choices), memory_(memory), images_(images), description_(description) {}
   std::unique_ptr<Linear> linear(const LinearSpec& spec) override {
     if (!is_half(choices_.precision)) return std::make_unique<CpuLinear>(choices_.threads, spec);
     return std::make_unique<CpuBfloat16Linear>(scope_for(2 * spec.batch * spec.in * spec.out), spec);
@@ -29,8 +30,11 @@ class CpuLayers : public Layers {
   std::unique_ptr<Conv2d> conv2d(const Conv2dSpec& spec) override {
     if (is_half(choices_.precision))
       return std::make_unique<CpuBfloat16Conv2d>(images_.parts().scope, images_.parts().layouts, spec);
-    return std::make_unique<CpuConv2d>(images_.parts().scope, images_.parts().layouts, choices_.winograd,
-                                       spec);
+    auto plan =
+        std::make_unique<CpuConv2d>(images_.parts().scope, images_.parts().layouts, choices_.winograd, spec);
+    describe_choice(plan->winograd_passes(WinogradUse::wherever_possible),
+                    plan->winograd_passes(choices_.winograd));
+    return plan;
   }
   std::unique_ptr<BatchNorm> batch_norm(const BatchNormSpec& spec) override {
     return with_values(choices_.precision, [&]<class T>(T) -> std::unique_ptr<BatchNorm> {
@@ -73,17 +77,29 @@ class CpuLayers : public Layers {
     return one_thread_;
   }
 
+  void describe_choice(int applies, int taken) {
+    if (choices_.winograd == WinogradUse::never || applies == 0) return;
+    winograd_applies_ += applies;
+    winograd_taken_ += taken;
+    description_ = cat(plain_description_, ", Winograd for ", winograd_taken_, " of ", winograd_applies_,
+                       " passes of 3x3 convolutions");
+  }
+
   CpuChoices choices_;
   const HostMemory& memory_;
   CpuImages& images_;
+  std::string& description_;
+  const std::string plain_description_ = description_;
+  int winograd_applies_ = 0;  // passes of the convolutions planned so far
+  int winograd_taken_ = 0;
   std::shared_ptr<PrimitiveScope> one_thread_;  // null until it is needed
 };
 
 }  // namespace
 
 std::unique_ptr<Layers> make_cpu_layers(const CpuChoices& choices, const HostMemory& memory,
-                                        CpuImages& images) {
-  return std::make_unique<CpuLayers>(choices, memory, images);
+                                        CpuImages& images, std::string& description) {
+  return std::make_unique<CpuLayers>(choices, memory, images, description);
 }
 
 }  // namespace flotilla

@@ -245,8 +245,8 @@ std::vector<Key> run_and_device_keys() {
           "\"bfloat16\", else \"float32\""),
       key<&DeviceConfig::convolution>(
           "device.convolution", any_value(), may_change,
-          "\"winograd\": 3x3 convolutions of stride 1 by Winograd's algorithm where the library has it for "
-          "this processor: fewer multiplications, rounding some five times that of \"direct\"")
+          "\"winograd\": 3x3 convolutions of stride 1 in float32 by Winograd's algorithm where it is faster: "
+          "fewer multiplications, rounding errors 3 to 15 times those of \"direct\"")
           .only_for({"device.kind", {"cpu"}}),
       key<&DeviceConfig::threads>(
           "device.threads", at_least(0, 4096), of_machine,

@@ -70,7 +70,9 @@ std::unique_ptr<Device> make_device(const DeviceConfig& device, Precision precis
   return make_device({.kind = std::string(word(device.kind)),
                       .threads = static_cast<int>(threads),
                       .precision = precision,
-                      .winograd = device.convolution == ConvolutionAlgorithm::winograd,
+                      .winograd = device.convolution == ConvolutionAlgorithm::winograd
+                                      ? WinogradUse::where_faster
+                                      : WinogradUse::never,
                       .ordinal = gpu,
                       .tf32 = device.tf32,
                       .reproducible = reproducible,

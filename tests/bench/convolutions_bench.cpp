@@ -5,16 +5,20 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
-#include "kernels/float_values.hpp"
+#include "tests/bench/convolutions.hpp"
 #include "tests/bench/timing.hpp"
 
 namespace flotilla {
 namespace {
+
+using bench::Convolution;
+using bench::fill;
+using bench::filled;
+using bench::timed;
 
 /// A specification, and how often the network has it.
 template <class Spec>
@@ -78,56 +82,10 @@ Network resnet(int depth, std::int64_t batch, std::int64_t side) {
   return network;
 }
 
-void fill(DeviceSpan<float> values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values.address()[i] = static_cast<float>(i % 251) / 251.0F - 0.5F;
-}
-
-Tensor filled(Device& device, const Shape& shape) {
-  Tensor tensor = device.images().tensor(shape);
-  fill(float_values(tensor));
-  return tensor;
-}
-
-double timed(const std::function<void()>& run) {
-  const double before = bench::now();
-  run();
-  return bench::now() - before;
-}
-
-/// One convolution on one device.
-class Convolution {
- public:
-  static constexpr std::size_t passes = 3;
-
-  Convolution(Device& device, const Conv2dSpec& spec)
-      : plan_(device.layers().conv2d(spec)),
-        w_(device.memory().allocate(static_cast<std::size_t>(plan_->weight_size()))),
-        dw_(device.memory().allocate(w_.size())),
-        x_(filled(device, spec.input)),
-        y_(filled(device, plan_->output_shape())),
-        dx_(device.images().tensor(spec.input)),
-        has_(std::array{true, spec.input_gradient, true}) {
-    fill(w_.span());
-  }
-  bool has(std::size_t pass) const { return has_[pass]; }
-  double gflops() const { return 1e-9 * static_cast<double>(plan_->flops()); }
-  void run(std::size_t pass) {
-    if (pass == 0) plan_->forward(x_, {w_.span(), {}}, y_);
-    if (pass == 1) plan_->backward_data(y_, {w_.span(), {}}, dx_);
-    if (pass == 2) plan_->backward_weights(x_, y_, {dw_.span(), {}});
-  }
-
- private:
-  std::unique_ptr<Conv2d> plan_;
-  Storage w_, dw_;
-  Tensor x_, y_, dx_;
-  std::array<bool, passes> has_;
-};
-
 void time_convolutions(const Network& network, int threads, int rounds) {
   const auto direct = make_device({.kind = "cpu", .threads = threads});
-  const auto winograd = make_device({.kind = "cpu", .threads = threads, .winograd = true});
+  const auto winograd =
+      make_device({.kind = "cpu", .threads = threads, .winograd = WinogradUse::wherever_possible});
   std::printf(
       "%-30s  forward, backward_data, backward_weights: fastest ms (GFLOP/s) Winograd allowed / not\n",
       direct->info().description.c_str());

@@ -22,7 +22,8 @@ double bound(std::int64_t terms) {
   return 4.0 * std::numeric_limits<float>::epsilon() * static_cast<double>(terms) + 1e-6;
 }
 
-void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1, bool winograd = false) {
+void expect_agreement(const Conv2dSpec& spec, int threads, int passes = 1,
+                      WinogradUse winograd = WinogradUse::never) {
   SCOPED_TRACE(cat(text(spec), ", threads ", threads));
   const auto cpu = make_device({.kind = "cpu", .threads = threads, .winograd = winograd});
   const auto oracle = make_device({.kind = "reference"});
@@ -82,24 +83,24 @@ TEST(CpuConv2d, AgreesWithTheReferenceWhereWinogradIsAllowed) {
                           .kernel = 3,
                           .stride = stride,
                           .padding = 1},
-                         2, 1, true);
+                         2, 1, WinogradUse::where_faster);
       }
     }
   }
   expect_agreement({.input = {2, 32, 9, 9}, .out_channels = 16, .kernel = 3, .padding = 1, .bias = true}, 1,
-                   1, true);
+                   1, WinogradUse::where_faster);
   expect_agreement({.input = {2, 32, 9, 9},
                     .out_channels = 16,
                     .kernel = 3,
                     .padding = 1,
                     .bias = true,
                     .accumulate = true},
-                   1, 3, true);
+                   1, 3, WinogradUse::where_faster);
 }
 
 TEST(CpuConv2d, ReadsNothingThatAnotherOneLeftInTheScratchMemory) {
   const Conv2dSpec spec{.input = {2, 64, 7, 7}, .out_channels = 64, .kernel = 3, .padding = 1};
-  for (const bool winograd : {false, true}) {
+  for (const WinogradUse winograd : {WinogradUse::never, WinogradUse::wherever_possible}) {
     const auto clean = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
     const auto used = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
     const auto before =
@@ -113,9 +114,9 @@ TEST(CpuConv2d, ReadsNothingThatAnotherOneLeftInTheScratchMemory) {
     const test::ConvRun actual = test::run_conv2d(*used, spec);
     const test::ConvRun expected = test::run_conv2d(*clean, spec);
 
-    EXPECT_EQ(actual.y, expected.y) << winograd;
-    EXPECT_EQ(actual.dx, expected.dx) << winograd;
-    EXPECT_EQ(actual.dw, expected.dw) << winograd;
+    EXPECT_EQ(actual.y, expected.y) << static_cast<int>(winograd);
+    EXPECT_EQ(actual.dx, expected.dx) << static_cast<int>(winograd);
+    EXPECT_EQ(actual.dw, expected.dw) << static_cast<int>(winograd);
   }
 }
 
@@ -183,16 +184,16 @@ TEST(CpuConv2d, KeepsThePaddingOfGradientsZero) {
 
 TEST(CpuConv2d, GivesTheSameBitsAgain) {
   const Conv2dSpec spec{.input = {3, 32, 9, 9}, .out_channels = 48, .kernel = 3, .padding = 1};
-  for (const bool winograd : {false, true}) {
+  for (const WinogradUse winograd : {WinogradUse::never, WinogradUse::wherever_possible}) {
     const auto first = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
     const auto second = make_device({.kind = "cpu", .threads = 2, .winograd = winograd});
 
     const test::ConvRun once = test::run_conv2d(*first, spec);
     const test::ConvRun again = test::run_conv2d(*second, spec, 2);
 
-    EXPECT_EQ(once.y, again.y) << winograd;
-    EXPECT_EQ(once.dx, again.dx) << winograd;
-    EXPECT_EQ(once.dw, again.dw) << winograd;
+    EXPECT_EQ(once.y, again.y) << static_cast<int>(winograd);
+    EXPECT_EQ(once.dx, again.dx) << static_cast<int>(winograd);
+    EXPECT_EQ(once.dw, again.dw) << static_cast<int>(winograd);
   }
 }
 
