@@ -14,6 +14,10 @@ namespace flotilla {
 namespace {
 
 constexpr double agreement_deadline_s = 10.0;
+/// Steps within which all agree on a stop. Workers that step alone pass a request on after a step, along a
+/// tree of two levels up to 1,057 workers (mpi/core/rank_tree.hpp): four hops, the step after which all
+/// gather, and one more for a slower worker.
+constexpr double agreement_steps = 6.0;
 constexpr const char* stopped_reason = "stopped";
 constexpr const char* time_limit_reason = "time limit";
 constexpr const char* time_is_up_reason = "time is up";
@@ -38,7 +42,7 @@ bool StopDecision::asked_to_stop(const WorkToCome& work) {
                       signal == SIGINT ? "; once more ends the run at once, without saving" : ""));
     // The duration of a step is not known before the first one.
     if (state_.times.steps > 0)
-      machine_.watchdog.set_deadline(std::max(agreement_deadline_s, 3.0 * longest_step_s()));
+      machine_.watchdog.set_deadline(std::max(agreement_deadline_s, agreement_steps * longest_step_s()));
   } else if (limit_.is_set() && limit_.reached(trace::now_ns(), work)) {
     // One worker's clock decides, and that of the one which reports the reason.
     reason_ = time_limit_reason;
