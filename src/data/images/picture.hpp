@@ -29,8 +29,8 @@ struct Box {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  /// Points `rows` at the next rows, which stay until the next call. At most max_rows at a time: as many as
-  /// are resized side by side.
+  /// Points `rows` at the next rows, which stay until the next call. At most max_rows at a time, which is
+  /// at least as many as are resized side by side.
   /// @throws BadImage if the file is damaged there.
   virtual void next(std::span<const Pixel*> rows) = 0;
 
