@@ -91,12 +91,14 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     if (world.is_root()) check_data_files(config, false);
   });
   mpi::Watchdog watchdog(0, [](const std::string&) {});
-  const InflatedCopies copies(config.data, false, world, host, mpi::find_topology(world), watchdog);
+  const std::vector<mpi::Place> places = mpi::find_topology(world);
+  const InflatedCopies copies(config.data, false, world, host, places, watchdog);
   DatasetUse use = use_of(config.model);
   use.ranks_on_host = host.size();
   use.decode = !arguments.no_decode;
   use.inflated = copies.handles;
   use.shard_indexes = scan_shards(config.data, false, world, watchdog);
+  use.clicks = read_clicks_together(config, use, world, places, watchdog);
   agree(world, [&] {
     data = open_dataset(config.data, config.data.train, config.model.classes,
                         static_cast<std::uint64_t>(config.run.seed), use);

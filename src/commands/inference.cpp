@@ -144,17 +144,18 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
     check();
   });
   const InflatedCopies copies(config.data, true, world, world.split_by_host(), places, watchdog);
-  const auto indexes = scan_shards(config.data, true, world, watchdog);
+  DatasetUse use = use_of(config.model);
+  use.training = false;
+  use.ranks_on_host = 0;
+  use.inflated = copies.handles;
+  use.shard_indexes = scan_shards(config.data, true, world, watchdog);
+  use.clicks = read_clicks_together(config, use, world, places, watchdog);
   Model model;
   agree(world, [&] {
     mpi::CpuProgressScope working(watchdog, "preparing the device");
     device_ = make_device(config.device, precision, places[static_cast<std::size_t>(world.rank())],
                           gpus.ordinal(world.rank()), config.run.reproducible);
     working.next("opening data.validation");
-    DatasetUse use = use_of(config.model);
-    use.ranks_on_host = 0;
-    use.inflated = copies.handles;
-    use.shard_indexes = indexes;
     if (config.data.keys().table && config.data.found.columns.empty())
       throw UserError(cat(checkpoint.path,
                           " was trained on other data than data.kind = \"csv\" and keeps no "

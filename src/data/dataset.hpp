@@ -21,6 +21,7 @@
 namespace flotilla {
 
 class MistakeList;
+struct ClickLogs;
 struct ImageList;
 
 /// A single sample cannot be read: its file is missing or damaged.
@@ -157,6 +158,7 @@ struct DatasetUse {
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path or array
   bool decode = true;  ///< Images; false: their bytes are read, samples stay as they were, to measure reading
   std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes
+  std::shared_ptr<const ClickLogs> clicks{};           ///< Click logs, read already; null: they are read
   std::shared_ptr<const ImageList> images{};  ///< List or folder of images, read already; null: it is read
 };
 

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t min_step = 4096;
 constexpr std::size_t max_step = 256 * 1024;
 constexpr std::size_t longest_line = std::size_t{16} << 20;
+constexpr std::size_t group = 64;  // blocks of an index
 
 }  // namespace
 
@@ -88,30 +89,48 @@ std::int64_t line_number(const File& file, std::int64_t begin) {
   return number;
 }
 
-LineIndex::LineIndex(std::size_t max_entries) : max_entries_(std::max<std::size_t>(max_entries, 1)) {}
+SampleIndex::SampleIndex(std::int64_t file_bytes, std::int64_t block_bytes)
+    : block_bytes_(block_bytes), file_bytes_(file_bytes) {
+  require(0 < block_bytes && block_bytes <= 65536, "an index of blocks of ", block_bytes, " bytes");
+}
 
-void LineIndex::add(std::int64_t begin) {
-  if (size_ % stride_ == 0 && begins_.size() == max_entries_) {
-    // Drops every second entry.
-    const std::size_t kept = (begins_.size() + 1) / 2;
-    for (std::size_t k = 0; k < kept; ++k) begins_[k] = begins_[2 * k];
-    begins_.resize(kept);
-    stride_ *= 2;
+void SampleIndex::add(std::vector<Block> blocks) {
+  std::size_t k = blocks_.size();
+  if (k == 0) {
+    blocks_ = std::move(blocks);
+    blocks_.reserve(static_cast<std::size_t>(this->blocks()));
+  } else {
+    blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
   }
-  if (size_ % stride_ == 0) begins_.push_back(begin);
-  ++size_;
+  for (; k < blocks_.size(); ++k) {
+    if (k % group == 0) before_.push_back(size_);
+    size_ += blocks_[k].samples;
+  }
 }
 
-std::int64_t LineIndex::sample_at(std::int64_t byte) const {
-  const auto behind = std::upper_bound(begins_.begin(), begins_.end(), byte);
-  return std::max<std::int64_t>(behind - begins_.begin() - 1, 0) * stride_;
-}
-
-LineIndex::Entry LineIndex::before(std::int64_t sample) const {
+SampleIndex::Entry SampleIndex::before(std::int64_t sample) const {
   require(0 <= sample && sample < size_, "no sample ", sample, " in a file of ", size_);
-  const auto k = static_cast<std::size_t>(sample / stride_);
-  const std::int64_t next = k + 1 < begins_.size() ? begins_[k + 1] : end_;
-  return {.sample = sample / stride_ * stride_, .begin = begins_[k], .bytes = next - begins_[k]};
+  const auto behind = std::upper_bound(before_.begin(), before_.end(), sample);
+  std::size_t k = group * static_cast<std::size_t>(behind - before_.begin() - 1);
+  Entry entry{.sample = *(behind - 1)};
+  while (entry.sample + blocks_[k].samples <= sample) entry.sample += blocks_[k++].samples;
+  const auto begin_of = [&](std::size_t block) {
+    return static_cast<std::int64_t>(block) * block_bytes_ + blocks_[block].begin;
+  };
+  entry.begin = begin_of(k);
+  do {
+    ++k;
+  } while (k < blocks_.size() && blocks_[k].samples == 0);
+  entry.bytes = (k < blocks_.size() ? begin_of(k) : file_bytes_) - entry.begin;
+  return entry;
+}
+
+std::pair<std::int64_t, bool> SampleIndex::known_before(std::int64_t byte) const {
+  const auto k = std::min(static_cast<std::size_t>(byte / block_bytes_), blocks_.size() - 1);
+  std::int64_t samples = before_[k / group];
+  for (std::size_t block = k / group * group; block < k; ++block) samples += blocks_[block].samples;
+  const bool begins = blocks_[k].samples > 0 && blocks_[k].begin <= byte % block_bytes_;
+  return {std::max<std::int64_t>(begins ? samples : samples - 1, 0), begins && blocks_[k].samples > 1};
 }
 
 }  // namespace flotilla

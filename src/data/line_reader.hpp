@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/files/file.hpp"
@@ -39,30 +40,39 @@ class LineReader {
 /// The number, from 1 on, of the line that begins at byte `begin`. Reads all before it: for messages.
 std::int64_t line_number(const File& file, std::int64_t begin);
 
-/// Index of the offsets of a file's samples: all of them if they are few, otherwise every 2ⁿ-th, so that
-/// memory is bounded.
-class LineIndex {
+/// Index of the offsets of a file's samples: of each block of its bytes how many samples begin in it, and
+/// where the first does. It does not depend on how the blocks were shared out for reading.
+class SampleIndex {
  public:
+  struct Block {
+    std::uint16_t samples = 0;
+    std::uint16_t begin = 0;  ///< Offset of the first one in the block
+  };
   struct Entry {
     std::int64_t sample = 0;
     std::int64_t begin = 0;  ///< Byte
-    std::int64_t bytes = 0;  ///< Distance to the next entry, or to the end
+    std::int64_t bytes = 0;  ///< Distance to the next block with a sample, or to the end
   };
 
-  explicit LineIndex(std::size_t max_entries);
-  void add(std::int64_t begin);                     ///< Appends a sample.
-  void set_end(std::int64_t end) { end_ = end; }    ///< Sets the end of the file.
-  std::int64_t size() const { return size_; }       ///< Samples.
-  std::int64_t stride() const { return stride_; }   ///< Samples from entry to entry.
-  std::int64_t sample_at(std::int64_t byte) const;  ///< The last indexed one that begins at `byte` or before.
-  Entry before(std::int64_t sample) const;          ///< The last entry at `sample` or before.
+  SampleIndex() = default;
+  /// @param block_bytes at most 64 KiB, so that a block's samples can be counted
+  SampleIndex(std::int64_t file_bytes, std::int64_t block_bytes);
+  std::int64_t block_bytes() const { return block_bytes_; }
+  std::int64_t blocks() const { return (file_bytes_ + block_bytes_ - 1) / block_bytes_; }  ///< Of the file
+  void add(std::vector<Block> blocks);                                                     ///< Appends.
+  bool is_empty() const { return blocks_.empty(); }
+  bool is_complete() const { return std::ssize(blocks_) == blocks(); }
+  std::int64_t size() const { return size_; }  ///< Samples.
+  Entry before(std::int64_t sample) const;     ///< The first sample of the block in which `sample` begins.
+  /// The last sample that is known to begin at `byte` or before, and whether samples behind it may do so.
+  std::pair<std::int64_t, bool> known_before(std::int64_t byte) const;
 
  private:
-  std::size_t max_entries_;
-  std::vector<std::int64_t> begins_;
+  std::int64_t block_bytes_ = 1;
+  std::int64_t file_bytes_ = 0;
   std::int64_t size_ = 0;
-  std::int64_t stride_ = 1;
-  std::int64_t end_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<std::int64_t> before_;  ///< Samples before every 64th block
 };
 
 }  // namespace flotilla

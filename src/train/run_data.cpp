@@ -111,6 +111,7 @@ RunData::RunData(Config& config, const Machine& machine,
   use.inflated = copies.handles;
   use.shard_indexes = scan_shards(config.data, false, workers, machine.watchdog);
   use.images = read_image_list_once(config, use, machine);
+  use.clicks = read_clicks_together(config, use, workers, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     find_in_data(config, use);
@@ -123,6 +124,9 @@ RunData::RunData(Config& config, const Machine& machine,
   validation_use.training = false;
   validation_use.images = nullptr;
   validation_use.images = read_image_list_once(config, validation_use, machine);
+  if (&config.data.validation_source() != &config.data.train)
+    validation_use.clicks =
+        read_clicks_together(config, validation_use, workers, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.validation");
     if (unscaled) open_training(config, use);

@@ -9,6 +9,7 @@
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/data/clicks/click_dataset.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/data/images/image_dataset.hpp"
@@ -122,6 +123,49 @@ std::shared_ptr<const ImageList> read_image_list_once(const Config& config, cons
       throw UserError(cat(config::printable(path), ": is missing; every host needs the images"));
   });
   return images;
+}
+
+std::shared_ptr<const ClickLogs> read_clicks_together(const Config& config, const DatasetUse& use,
+                                                      const mpi::Communicator& world,
+                                                      const std::vector<mpi::Place>& places,
+                                                      mpi::Watchdog& watchdog) {
+  const DataConfig& data = config.data;
+  const DataSourceConfig& source = use.training ? data.train : data.validation_source();
+  const DataRequest request{data, source, config.model.classes, 0, use};
+  const std::unique_ptr<const LineFormat> format = line_format(request);
+  if (format == nullptr || source.path.empty()) return nullptr;
+  auto logs = std::make_shared<ClickLogs>();
+  std::string listed;
+  agree(world, [&] {
+    const mpi::CpuProgressScope working(watchdog, "looking at click logs");
+    if (!world.is_root()) return;
+    try {
+      *logs = ClickLogs::open(click_opening(request, *format));
+    } catch (const UserError& error) {
+      logs->mistake = error.what();
+    }
+    listed = logs->listed();
+  });
+  world.broadcast(listed);
+  agree(world, places, [&] {
+    const mpi::CpuProgressScope working(watchdog, "opening click logs");
+    if (!world.is_root()) *logs = ClickLogs::of_listed(listed, use.inflated);
+  });
+  if (!logs->mistake.empty()) return logs;
+  std::string mine;
+  {
+    const mpi::CpuProgressScope working(watchdog, "reading click logs");
+    mine = serialised(logs->scan(*format, world.rank(), world.size()));
+  }
+  world.patient_barrier();  // reading may take minutes
+  std::vector<ClickPiece> pieces;
+  for (const std::string& text : world.all_gather(mine)) add_serialised(text, pieces);
+  try {
+    logs->merge(std::move(pieces));
+  } catch (const UserError& error) {
+    logs->mistake = error.what();
+  }
+  return logs;
 }
 
 }  // namespace flotilla

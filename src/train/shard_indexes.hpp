@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mpi/core/communicator.hpp"
+#include "mpi/core/topology.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
@@ -28,5 +30,14 @@ std::map<std::string, std::string> scan_shards(const DataConfig& data, bool vali
 /// @throws AgreedFailure on every worker
 std::shared_ptr<const ImageList> read_image_list_once(const Config& config, const DatasetUse& use,
                                                       const Machine& machine);
+
+/// Collective over `world`. Worker 0 finds and recognises the click logs of data.train, or with
+/// `use.training` false of data.validation; then each rank opens them and reads its share of their bytes.
+/// @returns DatasetUse::clicks, equal on all ranks; null for other kinds of data, and without such data
+/// @throws AgreedFailure on every rank, naming hosts, where a host lacks a file
+std::shared_ptr<const ClickLogs> read_clicks_together(const Config& config, const DatasetUse& use,
+                                                      const mpi::Communicator& world,
+                                                      const std::vector<mpi::Place>& places,
+                                                      mpi::Watchdog& watchdog);
 
 }  // namespace flotilla

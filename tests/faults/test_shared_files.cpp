@@ -99,5 +99,36 @@ TEST_F(SharedFiles, OneRankListsImages) {
   EXPECT_EQ(few.at("open"), many.at("open"));
 }
 
+TEST_F(SharedFiles, RanksShareTheReadingOfClickLogs) {
+  const std::string logs = folder_.path("logs");
+  fs::create_directory(logs);
+  const Result made = run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "20000", "--valid-rows", "1",
+                           "--output", folder_.path("day_0")});
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  for (const char* name : {"/day_0", "/day_1"}) fs::copy_file(folder_.path("day_0"), logs + name);
+  const std::vector<std::string> keys = {"train",
+                                         source_path("inputs/ctr_dnn_criteo.toml"),
+                                         "run.output=" + output(),
+                                         "data.train.path=" + logs,
+                                         "data.validation.path=" + folder_.path("day_0.valid"),
+                                         "device.threads=1",
+                                         "model.widths=[8]",
+                                         "roles.kind=ratio",
+                                         "roles.servers=1",
+                                         "train.global_batch_size=48",
+                                         "train.steps=4",
+                                         "validation.every=0",
+                                         "data.hash_buckets=500"};
+
+  const Calls few = calls(1 + 2, keys, logs);
+  const Calls many = calls(1 + 8, keys, logs);
+
+  constexpr int files = 2;
+  EXPECT_LE(many.at("open") - few.at("open"), (8 - 2) * files);
+  EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
+  EXPECT_GT(few.at("read"), 30);                             // 10 MB in reads of 256 KiB
+  EXPECT_LE(many.at("read") - few.at("read"), (8 - 2) * 8);  // growing ones, at the beginning of each share
+}
+
 }  // namespace
 }  // namespace flotilla::test

@@ -13,6 +13,7 @@
 #include "mpi/core/topology.hpp"
 #include "src/data/dataset.hpp"
 #include "src/train/inflated_copies.hpp"
+#include "src/train/shard_indexes.hpp"
 #include "tests/data/arrays/array_files.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/messages.hpp"
@@ -106,6 +107,35 @@ TEST_F(InflatedCopiesTest, AreOneFileForAllRanksOfAHost) {
   for (const std::int64_t inode : world.all_gather(std::span<const std::int64_t>(mine)))
     EXPECT_EQ(inode, mine[0]) << "a rank has inflated for itself";
   EXPECT_TRUE(fs::is_empty(root + "tmp"));
+}
+
+TEST_F(InflatedCopiesTest, AreReadInSharesByAllRanks) {
+  const auto mpi_places = mpi::find_topology(world);
+  const auto opened = [&] {
+    const InflatedCopies copies(data, false, world, world.split_by_host(), mpi_places, watchdog);
+    Config config;
+    config.data = data;
+    config.model.classes = 2;
+    DatasetUse use{.training = true, .inflated = copies.handles};
+    use.clicks = read_clicks_together(config, use, world, mpi_places, watchdog);
+    world.barrier();
+    return open_dataset(data, data.train, 2, 1, use);
+  };
+
+  const auto dataset = opened();
+
+  const auto own = open_dataset(data, data.train, 2, 1);
+  EXPECT_TRUE(test::read_all(*dataset) == test::read_all(*own));
+  EXPECT_EQ(dataset->description(), own->description());
+  EXPECT_EQ(identity_of(*dataset), identity_of(*own));
+  EXPECT_EQ(dataset->deal(ShardBy::bytes, 3), own->deal(ShardBy::bytes, 3));
+
+  world.barrier();
+  if (world.is_root())
+    test::save_text(root + "clicks/day_1",
+                    test::criteo_text(50, 120) + "7\n" + test::criteo_text(0, 9) + "8\n");
+  world.barrier();
+  EXPECT_TRUE(test::mentions(test::error_of(opened), {root + "clicks/day_1:71: has 1 column"}));
 }
 
 TEST_F(InflatedCopiesTest, OfIdxFilesAreOneForAllRanksOfAHost) {

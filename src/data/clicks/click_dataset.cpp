@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -14,11 +14,8 @@
 
 #include "kernels/error.hpp"
 #include "src/data/data_file.hpp"
-#include "src/data/data_reader.hpp"
 #include "src/data/find_data_files.hpp"
-#include "src/data/line_reader.hpp"
 #include "src/files/gzip_reader.hpp"
-#include "src/observe/progress_line.hpp"
 
 namespace flotilla {
 
@@ -29,124 +26,7 @@ constexpr FileKind criteo_file = {
 constexpr FileKind libsvm_file = {
     .format = FileFormat::libsvm, .name = "a LIBSVM file", .advice = "data.kind = \"libsvm\" reads it"};
 
-constexpr std::int64_t samples_checked = 100;
-constexpr std::array<std::byte, 3> byte_order_mark = {std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};
-
-std::int64_t text_begin(const File& file) {
-  std::array<std::byte, 3> begin{};
-  return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
-}
-
-/// The file itself, or its inflated copy; sets `is_inflated` accordingly.
-File open_lines(const std::string& path, const std::string& inflated, bool& is_inflated) {
-  File file = open_data_file(path);
-  is_inflated = GzipReader::recognises(file);
-  if (!is_inflated) return file;
-  std::optional<File> copy = File::of_handle(inflated, cat("the inflated copy of ", path));
-  return copy ? std::move(*copy) : inflated_samples(file);
-}
-
-/// Checks each label, and that they are of one notation.
-class Scan {
- public:
-  Scan(const LineFormat& format, LabelsSeen& labels)
-      : format_(format),
-        labels_(labels),
-        dense_(static_cast<std::size_t>(format.dense())),
-        bags_(1, 1, false) {}
-
-  void run(ClickFile& file) {
-    LineReader lines;
-    std::string_view line;
-    std::int64_t number = 0;
-    lines.seek(file.bytes, text_begin(file.bytes), file.bytes.size());
-    ProgressLine progress(cat("reading ", file.path), file.bytes.size(), Amount::bytes);
-    while (lines.next(line)) {
-      ++number;
-      progress.at(lines.begin());
-      if (!format_.is_sample(line)) {
-        ++file.lines_without_sample;
-        continue;
-      }
-      try {
-        look_at(line, file, number);
-      } catch (const UserError& error) {
-        throw UserError(cat(file.path, ":", number, ": ", error.what()));
-      }
-      file.index.add(lines.begin());
-    }
-    file.index.set_end(file.bytes.size());
-  }
-
- private:
-  void look_at(std::string_view line, const ClickFile& file, std::int64_t number) {
-    labels_.add(format_.label(line), file.path, number);
-    if (file.index.size() >= samples_checked) return;
-    bags_.clear();
-    format_.parse(line, dense_, bags_);
-  }
-
-  const LineFormat& format_;
-  LabelsSeen& labels_;
-  std::vector<float> dense_;
-  BagBuffer bags_;
-};
-
 }  // namespace
-
-void LabelsSeen::add(int label, const std::string& path, std::int64_t line) {
-  ones += label == 1 ? 1 : 0;
-  twos += label == 2 ? 1 : 0;
-  if (label == 1) return;
-  std::string& first = label < 0 ? minus : label == 0 ? zero : two;
-  if (!first.empty()) return;
-  first = cat(path, ":", line);
-  if ((minus.empty() ? 0 : 1) + (zero.empty() ? 0 : 1) + (two.empty() ? 0 : 1) < 2) return;
-  std::string text;
-  for (const auto& [name, place] : {std::pair("-1", minus), std::pair("0", zero), std::pair("2", two)})
-    if (!place.empty()) text += cat(text.empty() ? "" : " and ", name, " (", place, ")");
-  throw UserError(cat("labels are -1 and +1, 0 and 1, or 1 and 2, but the data hold both ", text,
-                      "; write all in one way"));
-}
-
-LabelsSeen first_labels(const std::vector<std::string>& paths, const LineFormat& format,
-                        const std::map<std::string, std::string>& inflated) {
-  LabelsSeen labels;
-  try {
-    for (const std::string& path : paths) {
-      const auto copy = inflated.find(path);
-      bool is_inflated = false;
-      const File file = open_lines(path, copy == inflated.end() ? "" : copy->second, is_inflated);
-      LineReader lines;
-      lines.seek(file, text_begin(file), file.size());
-      std::int64_t number = 0;
-      for (std::string_view line; lines.next(line);) {
-        ++number;
-        if (format.is_sample(line)) labels.add(format.label(line), path, number);
-        if (labels.tell()) return labels;
-      }
-    }
-  } catch (const UserError&) {
-    return {};
-  }
-  return labels;
-}
-
-ClickFile open_click_file(const std::string& path, const LineFormat& format, std::size_t max_entries,
-                          LabelsSeen& labels, const std::string& inflated) {
-  const FileKind& kind = format.name() == "Criteo" ? criteo_file : libsvm_file;
-  refuse_other_kinds(path, kind.format, kind.name);
-  bool is_inflated = false;
-  File bytes = open_lines(path, inflated, is_inflated);
-  ClickFile file{
-      .path = path, .bytes = std::move(bytes), .inflated = is_inflated, .index = LineIndex(max_entries)};
-  if (file.bytes.size() == 0)
-    throw UserError(cat(path, ": is empty; give a file that holds samples, or leave it out"));
-  Scan(format, labels).run(file);
-  if (file.index.size() == 0)
-    throw UserError(cat(path, ": holds no sample, only empty lines or comments; leave it out"));
-  return file;
-}
 
 std::string place_of(const ClickFile& file, std::int64_t begin) {
   return cat(file.path, ":", line_number(file.bytes, begin), ": ");
@@ -154,15 +34,20 @@ std::string place_of(const ClickFile& file, std::int64_t begin) {
 
 namespace {
 
-constexpr std::size_t min_index_entries = 64;  // of a file
+/// The shares that data.deal = "bytes" cuts a file into begin at multiples of a power of two, such that the
+/// files have together no more beginnings than this, but at least 64 each.
+constexpr std::int64_t most_beginnings = std::int64_t{1} << 20;
+constexpr std::int64_t min_beginnings = 64;
 
 /// Constant data that the readers of a data set share.
 struct ClickData {
   std::unique_ptr<const LineFormat> format;
-  std::vector<ClickFile> files;
+  std::shared_ptr<const ClickLogs> logs;
   bool from_one = false;  ///< Labels are 1 and 2
   std::vector<std::int64_t>
       firsts;  ///< Each file's first sample number, followed by the number of all samples
+
+  const ClickFile& file(std::size_t k) const { return logs->files[k]; }
 };
 
 class ClickReader final : public BagReader {
@@ -175,7 +60,7 @@ class ClickReader final : public BagReader {
       const std::int32_t label = data_.format->parse(line, dense, bags);
       return data_.from_one ? label - 1 : label;
     } catch (const UserError& error) {
-      throw UserError(place_of(data_.files[file_], lines_.begin()) + error.what());
+      throw UserError(place_of(data_.file(file_), lines_.begin()) + error.what());
     }
   }
 
@@ -187,15 +72,21 @@ class ClickReader final : public BagReader {
     return line;
   }
 
+  /// The byte at which sample i begins in its file.
+  std::int64_t begin_of(std::int64_t i) {
+    line_of(i);
+    return lines_.begin();
+  }
+
  private:
   void seek(std::int64_t i) {
     require(0 <= i && i < data_.firsts.back(), "no sample ", i, " of ", data_.firsts.back());
     const auto behind = std::upper_bound(data_.firsts.begin(), data_.firsts.end(), i);
     file_ = static_cast<std::size_t>(behind - data_.firsts.begin()) - 1;
     next_ = -1;  // should this fail
-    const ClickFile& file = data_.files[file_];
+    const ClickFile& file = data_.file(file_);
     const std::int64_t sample = i - data_.firsts[file_];
-    const LineIndex::Entry entry = file.index.before(sample);
+    const SampleIndex::Entry entry = file.index.before(sample);
     lines_.seek(file.bytes, entry.begin, entry.bytes);
     for (std::int64_t k = entry.sample; k < sample; ++k) next_sample();
   }
@@ -204,7 +95,7 @@ class ClickReader final : public BagReader {
     std::string_view line;
     do {
       if (lines_.next(line)) continue;
-      const ClickFile& file = data_.files[file_];
+      const ClickFile& file = data_.file(file_);
       throw UserError(cat(file.path, ": had ", file.index.size(),
                           " samples when it was opened and has fewer now; do not change data during a run"));
     } while (!data_.format->is_sample(line));
@@ -219,12 +110,11 @@ class ClickReader final : public BagReader {
 
 class ClickDataset final : public Dataset {
  public:
-  ClickDataset(ClickData data, const std::string& path, const std::string& left_out, std::int64_t positive)
-      : data_(std::move(data)) {
+  ClickDataset(ClickData data, const std::string& path, std::int64_t positive) : data_(std::move(data)) {
     const LineFormat& format = *data_.format;
     set_facts({.size = data_.firsts.back(),
                .shape = {format.dense()},
-               .description = describe(path, positive) + left_out,
+               .description = describe(path, positive) + data_.logs->left_out.text(),
                .slots = format.slots(),
                .weighted = format.weighted()});
   }
@@ -232,7 +122,7 @@ class ClickDataset final : public Dataset {
   std::unique_ptr<BagReader> bag_reader() const override { return std::make_unique<ClickReader>(data_); }
 
   std::vector<std::int64_t> deal(ShardBy how, std::int64_t workers) const override {
-    const std::int64_t files = std::ssize(data_.files);
+    const std::int64_t files = std::ssize(data_.logs->files);
     std::vector<std::int64_t> shares;
     for (std::int64_t worker = 0; worker <= workers; ++worker) {
       const auto file =
@@ -248,7 +138,7 @@ class ClickDataset final : public Dataset {
 
   void identify(std::span<const std::int64_t> samples, Checksum& sum) const override {
     sum.add(std::as_bytes(std::span(data_.firsts)));
-    for (const ClickFile& file : data_.files) {
+    for (const ClickFile& file : data_.logs->files) {
       const std::int64_t bytes = file.bytes.size();
       sum.add(std::as_bytes(std::span(&bytes, 1)));
     }
@@ -267,9 +157,10 @@ class ClickDataset final : public Dataset {
                           100.0 * static_cast<double>(positive) / static_cast<double>(data_.firsts.back()))
             : "labels not read";
     const std::string name = std::filesystem::path(path).filename().string();
-    const std::string files = data_.files.size() == 1 ? name : cat(data_.files.size(), " files, ", name);
+    const std::string files =
+        data_.logs->files.size() == 1 ? name : cat(data_.logs->files.size(), " files, ", name);
     std::int64_t inflated = 0;
-    for (const ClickFile& file : data_.files) inflated += file.inflated ? file.bytes.size() : 0;
+    for (const ClickFile& file : data_.logs->files) inflated += file.inflated ? file.bytes.size() : 0;
     const std::string where = inflated == 0
                                   ? ""
                                   : fmt::format(", {:.1f} MB inflated in {}",
@@ -281,14 +172,29 @@ class ClickDataset final : public Dataset {
   /// The first sample after the fraction worker ÷ workers of all bytes.
   std::int64_t sample_at_share(std::int64_t worker, std::int64_t workers) const {
     if (worker == workers) return size();
+    const std::int64_t files = std::ssize(data_.logs->files);
     std::int64_t bytes = 0;
-    for (const ClickFile& file : data_.files) bytes += file.bytes.size();
+    for (const ClickFile& file : data_.logs->files) bytes += file.bytes.size();
     auto left = static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(worker) /
                                           static_cast<double>(workers));
     std::size_t k = 0;
-    while (k + 1 < data_.files.size() && left >= data_.files[k].bytes.size())
-      left -= data_.files[k++].bytes.size();
-    return data_.firsts[k] + data_.files[k].index.sample_at(left);
+    while (k + 1 < data_.logs->files.size() && left >= data_.file(k).bytes.size())
+      left -= data_.file(k++).bytes.size();
+    const std::int64_t size = data_.file(k).index.size();
+    const std::int64_t most = std::max(most_beginnings / files, min_beginnings);
+    const auto stride =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>((size + most - 1) / most)));
+    return data_.firsts[k] + last_before(k, left) / stride * stride;
+  }
+
+  /// The last sample of file k that begins at `byte` or before.
+  std::int64_t last_before(std::size_t k, std::int64_t byte) const {
+    auto [sample, may_be_later] = data_.file(k).index.known_before(byte);
+    if (!may_be_later) return sample;
+    ClickReader reader(data_);
+    while (sample + 1 < data_.file(k).index.size() && reader.begin_of(data_.firsts[k] + sample + 1) <= byte)
+      ++sample;
+    return sample;
   }
 
   ClickData data_;
@@ -310,39 +216,68 @@ bool count_from_one(const LabelsSeen& labels, const LabelsSeen& training) {
 
 }  // namespace
 
-std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
-                                            std::size_t index_entries,
-                                            const std::map<std::string, std::string>& inflated,
-                                            const std::string& training) {
-  LeftOut left_out;
-  const std::vector<std::string> paths = find_data_files(path, {}, &left_out);
-  const std::size_t entries = std::max(index_entries / paths.size(), min_index_entries);
-  ClickData data{.format = std::move(format), .files = {}, .firsts = {0}};
-  LabelsSeen of_training;
-  try {
-    if (!training.empty()) of_training = first_labels(find_data_files(training), *data.format, inflated);
-  } catch (const UserError&) {  // the training data are not here
-  }
-  LabelsSeen labels;
-  for (const std::string& file : paths) {
-    const auto copy = inflated.find(file);
-    data.files.push_back(open_click_file(file, *data.format, entries, labels,
-                                         copy == inflated.end() ? std::string() : copy->second));
-    data.firsts.push_back(data.firsts.back() + data.files.back().index.size());
-    if (const std::int64_t lines = data.files.back().lines_without_sample; lines > 0)
-      left_out.add("comment or empty line", file, "", lines);
-  }
-  data.from_one = count_from_one(labels, of_training);
+ClickOpening click_opening(const DataRequest& request, const LineFormat& format) {
+  static const std::string none;
+  const bool alone = request.use.training || !request.source.has_labels();
+  return {.path = request.source.path,
+          .training = alone ? none : request.data.train.path,
+          .format = format,
+          .kind = reader_of(request.data.kind).file,
+          .inflated = request.use.inflated};
+}
+
+std::unique_ptr<const LineFormat> line_format(const DataRequest& request) {
+  const auto buckets = static_cast<std::uint64_t>(request.data.hash_buckets);
+  const bool labelled = request.source.has_labels();
+  if (request.data.kind == DataKind::libsvm) return make_libsvm_format(buckets, labelled);
+  if (request.data.kind != DataKind::criteo) return nullptr;
+  return make_criteo_format(
+      {.transform = request.data.dense_transform, .hash_buckets = buckets, .labelled = labelled});
+}
+
+std::unique_ptr<Dataset> make_click_dataset(std::shared_ptr<const ClickLogs> logs,
+                                            std::unique_ptr<const LineFormat> format,
+                                            const std::string& path) {
+  if (!logs->mistake.empty()) throw UserError(logs->mistake);
+  ClickData data{.format = std::move(format), .logs = std::move(logs), .firsts = {0}};
+  for (const ClickFile& file : data.logs->files)
+    data.firsts.push_back(data.firsts.back() + file.index.size());
+  const LabelsSeen& labels = data.logs->labels;
+  data.from_one = count_from_one(labels, data.logs->of_training);
   const std::int64_t positive = data.from_one ? labels.twos : labels.ones;
-  return std::make_unique<ClickDataset>(std::move(data), path, left_out.text(), positive);
+  return std::make_unique<ClickDataset>(std::move(data), path, positive);
 }
 
 namespace {
 
-std::unique_ptr<Dataset> open_clicks(const DataRequest& request, std::unique_ptr<const LineFormat> format) {
-  const auto& [data, source, classes, seed, use] = request;
-  return make_click_dataset(source.path, std::move(format), default_index_entries, use.inflated,
-                            use.training || !source.has_labels() ? "" : data.train.path);
+std::unique_ptr<Dataset> open_alone(const ClickOpening& opening, std::unique_ptr<const LineFormat> format) {
+  auto logs = std::make_shared<ClickLogs>(ClickLogs::open(opening));
+  logs->merge(logs->scan(*format, 0, 1));
+  return make_click_dataset(std::move(logs), std::move(format), opening.path);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
+                                            std::int64_t block_bytes) {
+  const FileKind& kind = format->name() == "Criteo" ? criteo_file : libsvm_file;
+  const ClickOpening opening{.path = path,
+                             .training = {},
+                             .format = *format,
+                             .kind = kind,
+                             .inflated = {},
+                             .block_bytes = block_bytes};
+  return open_alone(opening, std::move(format));
+}
+
+namespace {
+
+std::unique_ptr<Dataset> open_clicks(const DataRequest& request) {
+  std::unique_ptr<const LineFormat> format = line_format(request);
+  if (request.use.clicks)
+    return make_click_dataset(request.use.clicks, std::move(format), request.source.path);
+  const ClickOpening opening = click_opening(request, *format);
+  return open_alone(opening, std::move(format));
 }
 
 std::map<std::string, File> inflated_clicks(const DataRequest& request) {
@@ -355,13 +290,14 @@ std::map<std::string, File> inflated_clicks(const DataRequest& request) {
 
 DataReader click_reader(DataKind kind, const FileKind& file) {
   return {.kind = kind,
-          .open = nullptr,
+          .open = open_clicks,
           .list_files =
               [](const DataRequest& request, SourceFiles& found) {
                 for (const std::string& path : find_data_files(request.source.path, {}, &found.left_out))
                   found.files.insert(path);
               },
           .inflate = inflated_clicks,
+          .always_inflates = true,
           .one_advice = "; of several logs name their folder, or a pattern in quotes",
           .file = file};
 }
@@ -374,12 +310,6 @@ std::string ids_text(const DataConfig& data) {
 
 const DataReader criteo_reader = [] {
   DataReader reader = click_reader(DataKind::criteo, criteo_file);
-  reader.open = [](const DataRequest& request) {
-    return open_clicks(
-        request, make_criteo_format({.transform = request.data.dense_transform,
-                                     .hash_buckets = static_cast<std::uint64_t>(request.data.hash_buckets),
-                                     .labelled = request.source.has_labels()}));
-  };
   reader.input = [](const DataConfig& data) {
     return cat(word(data.dense_transform), " of x", ids_text(data));
   };
@@ -392,10 +322,6 @@ const DataReader criteo_reader = [] {
 
 const DataReader libsvm_reader = [] {
   DataReader reader = click_reader(DataKind::libsvm, libsvm_file);
-  reader.open = [](const DataRequest& request) {
-    return open_clicks(request, make_libsvm_format(static_cast<std::uint64_t>(request.data.hash_buckets),
-                                                   request.source.has_labels()));
-  };
   reader.input = [](const DataConfig& data) { return "x" + ids_text(data); };
   reader.is_line = [](std::string_view line) {
     const std::size_t colon = line.find(':');

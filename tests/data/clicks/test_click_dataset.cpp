@@ -12,6 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "src/data/clicks/click_dataset.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/find_data_files.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/data/loader.hpp"
@@ -37,21 +38,35 @@ class ClickFolder : public testing::Test {
   const test::TemporaryFolder folder;
 };
 
-TEST(LineIndex, KnowsWhereEverySampleIsToBeFoundInBoundedMemory) {
-  for (const std::size_t most : {1, 2, 3, 7, 64}) {
-    for (const std::int64_t count : {1, 2, 3, 8, 100, 129}) {
-      LineIndex index(most);
-      for (std::int64_t i = 0; i < count; ++i) index.add(10 * i);
-      index.set_end(10 * count);
+TEST(SampleIndex, KnowsInWhichBlockEverySampleBegins) {
+  for (const std::int64_t block_bytes : {1, 7, 64, 4096}) {
+    for (const std::int64_t count : {1, 2, 8, 100, 3000}) {
+      // Samples of 5 bytes, 20 bytes without a sample behind each third one.
+      std::vector<std::int64_t> begins;
+      for (std::int64_t i = 0; i < count; ++i) begins.push_back(5 * i + 20 * (i / 3));
+      SampleIndex index(begins.back() + 5, block_bytes);
+      std::vector<SampleIndex::Block> blocks(static_cast<std::size_t>(index.blocks()));
+      for (const std::int64_t begin : begins) {
+        SampleIndex::Block& block = blocks[static_cast<std::size_t>(begin / block_bytes)];
+        if (block.samples++ == 0) block.begin = static_cast<std::uint16_t>(begin % block_bytes);
+      }
+      const auto third = blocks.begin() + std::ssize(blocks) / 3;
+      index.add({blocks.begin(), third});
+      index.add({third, blocks.end()});
 
       ASSERT_EQ(index.size(), count);
-      // The index has as many entries as fit: twice as many would not.
-      EXPECT_LE((count + index.stride() - 1) / index.stride(), static_cast<std::int64_t>(most));
+      ASSERT_TRUE(index.is_complete());
       for (std::int64_t i = 0; i < count; ++i) {
-        const LineIndex::Entry entry = index.before(i);
-        ASSERT_EQ(entry.sample, i / index.stride() * index.stride());
-        ASSERT_EQ(entry.begin, 10 * entry.sample);
-        ASSERT_EQ(entry.bytes, 10 * (std::min(entry.sample + index.stride(), count) - entry.sample));
+        const std::int64_t begin = begins[static_cast<std::size_t>(i)];
+        const SampleIndex::Entry entry = index.before(i);
+        ASSERT_EQ(entry.begin, begins[static_cast<std::size_t>(entry.sample)]);
+        ASSERT_LE(entry.begin, begin);
+        ASSERT_EQ(entry.begin / block_bytes, begin / block_bytes);
+        ASSERT_GT(entry.begin + entry.bytes, begin);
+        ASSERT_LE(entry.bytes, block_bytes + 25);
+        const auto [known, may_be_later] = index.known_before(begin);
+        ASSERT_LE(known, i);
+        ASSERT_TRUE(known == i || may_be_later);
       }
     }
   }
@@ -219,20 +234,77 @@ TEST_F(ClickFolder, FilesAreDealtInBlocksAndBytesInEqualParts) {
   }
 }
 
-TEST_F(ClickFolder, SamplesAreFoundThroughASparseIndex) {
+TEST_F(ClickFolder, SamplesAreFoundThroughAnIndexOfAnyBlocks) {
   constexpr std::int64_t count = 3000;
   std::string text;
   for (std::int64_t i = 0; i < count; ++i) text += cat(i % 2, ' ', i, ":1\n", i % 7 == 0 ? "\n# gap\n" : "");
   test::save_text(folder.path("many"), text);
   const std::vector<Sample> expected = read_all(*test::open_libsvm(folder.path("many")));
 
-  const auto sparse = make_click_dataset(folder.path("many"), make_libsvm_format(0), 1);  // every 64th
+  for (const std::int64_t block_bytes : {1, 16, 1000, 32768}) {
+    const auto data = make_click_dataset(folder.path("many"), make_libsvm_format(0), block_bytes);
 
-  ASSERT_EQ(sparse->size(), count);
-  EXPECT_EQ(read_all(*sparse), expected);
-  const auto reader = sparse->bag_reader();
-  for (std::int64_t i = count - 1; i >= 0; i -= 13)
-    ASSERT_EQ(read_sample(*sparse, *reader, i), expected[static_cast<std::size_t>(i)]);
+    ASSERT_EQ(data->size(), count);
+    EXPECT_EQ(read_all(*data), expected);
+    const auto reader = data->bag_reader();
+    for (std::int64_t i = count - 1; i >= 0; i -= 13)
+      ASSERT_EQ(read_sample(*data, *reader, i), expected[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(data->deal(ShardBy::bytes, 7), test::open_libsvm(folder.path("many"))->deal(ShardBy::bytes, 7));
+  }
+}
+
+/// The samples of the logs, read by so many ranks, or the mistake that they report.
+std::string told(const std::string& path, const LineFormat& format, int parts, std::int64_t block_bytes) {
+  try {
+    const std::string none;
+    ClickLogs logs = ClickLogs::open({.path = path,
+                                      .training = none,
+                                      .format = format,
+                                      .kind = libsvm_reader.file,
+                                      .inflated = {},
+                                      .block_bytes = block_bytes});
+    std::vector<ClickPiece> pieces;
+    for (int part = 0; part < parts; ++part)
+      add_serialised(serialised(logs.scan(format, part, parts)), pieces);
+    logs.merge(std::move(pieces));
+    std::string text = cat(logs.labels.ones, " ", logs.labels.minus, logs.left_out.text());
+    for (const ClickFile& file : logs.files)
+      for (std::int64_t i = 0; i < file.index.size(); ++i) text += cat(" ", file.index.before(i).begin);
+    return text;
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(ClickFolder, RanksThatReadSharesFindWhatOneFinds) {
+  const auto format = make_libsvm_format(0);
+  const auto expect_same = [&](std::initializer_list<std::string> texts, const std::string& mistake) {
+    std::filesystem::remove_all(folder.path("parts"));
+    std::filesystem::create_directory(folder.path("parts"));
+    for (const std::string& text : texts)
+      test::save_text(folder.path(cat("parts/", &text - texts.begin())), text);
+    for (const std::int64_t block_bytes : {1, 16, 64}) {
+      const std::string alone = told(folder.path("parts"), *format, 1, block_bytes);
+      EXPECT_TRUE(test::mentions(alone, {mistake}));
+      for (const int parts : {2, 3, 8, 32, 1000})
+        ASSERT_EQ(told(folder.path("parts"), *format, parts, block_bytes), alone)
+            << parts << " parts, blocks of " << block_bytes;
+    }
+  };
+  const std::string good = test::libsvm_text(0, 150);
+  const std::string comments = "# a comment that is longer than some blocks\n\n";
+  const auto named = [&](int file, int line) {
+    return cat(folder.path(cat("parts/", file)), ":", line, ": ");
+  };
+
+  expect_same({"\xEF\xBB\xBF" + good, comments + good + comments, good + "+1 1:1"}, "comment or empty line");
+  expect_same({good, good + comments + "5 1:1\n" + good, good + "6 1:1\n"}, named(1, 153) + "the label");
+  expect_same({good, good + "0 1:1\n" + good, "5 1:1\n"}, named(1, 151) + "labels are");
+  // The 51st sample is checked completely, by the rank that reads the beginning.
+  expect_same({good, test::libsvm_text(0, 50) + "+1 3\n" + good + "5 1:1\n"}, named(1, 51) + "after the");
+  expect_same({test::libsvm_text(0, 30) + "5 1:1\n+1 3\n"}, named(0, 31) + "the label");
+  expect_same({test::libsvm_text(0, 30) + "0 1:1\n+1 3\n"}, named(0, 31) + "labels are");
+  expect_same({good, comments + comments, good + "5 1:1\n"}, folder.path("parts/1") + ": holds no sample");
 }
 
 /// Row `row` of a batch.
