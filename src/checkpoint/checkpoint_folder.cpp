@@ -10,7 +10,6 @@
 #include <new>
 #include <optional>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -126,27 +125,21 @@ std::string remove_files(const fs::path& folder, bool (*has_name)(std::string_vi
 constexpr int any_number = 0;
 constexpr const char* best_name = "best.h5";
 
-/// The first thing that is wrong with one of the parts of a checkpoint; empty if they are good.
-std::string damage_of_parts(const std::string& path, std::span<const CheckpointPart> parts,
-                            const std::function<void()>& moved) {
-  for (const CheckpointPart& part : parts)
-    if (std::string damage = part_damage(path, part, moved); !damage.empty()) return damage;
-  return {};
-}
-
 /// The damage of a checkpoint or its servers' parts; empty: none. The workers' parts are checked only if
 /// their number is `workers`.
-/// @param moved called at every progress of the disk. @throws NewerSchema, UnreadableFile.
-std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved) {
+/// @param moved called at every progress of the disk. @throws NewerSchema, UnreadableFile, and what `check`
+/// does
+std::string damage_of(const std::string& path, int workers, const std::function<void()>& moved,
+                      const CheckParts& check) {
+  std::vector<CheckpointPart> parts;
   try {
     const FileIndex index = hdf5::read_index(path);
     if (!index.has_state) return "it has no training state";
-    const CheckpointState& state = index.state;
-    std::string damage = first_damage(index, moved);
-    if (damage.empty()) damage = damage_of_parts(path, state.server_parts, moved);
-    if (damage.empty() && (workers == any_number || state.parts.size() == static_cast<std::size_t>(workers)))
-      damage = damage_of_parts(path, state.parts, moved);
-    return damage;
+    if (std::string damage = first_damage(index, moved); !damage.empty()) return damage;
+    parts = index.state.server_parts;
+    const std::vector<CheckpointPart>& own = index.state.parts;
+    if (workers == any_number || own.size() == static_cast<std::size_t>(workers))
+      parts.insert(parts.end(), own.begin(), own.end());
   } catch (const NewerSchema&) {
     throw;
   } catch (const UnreadableFile&) {
@@ -156,6 +149,7 @@ std::string damage_of(const std::string& path, int workers, const std::function<
   } catch (const UserError& error) {
     return error.what();
   }
+  return check(path, parts);
 }
 
 /// Step of the checkpoint that the link leads to; −1: there is no such link.
@@ -230,7 +224,14 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
   if (const auto known = good_.find(step); known != good_.end()) return known->second;
   bool is_good = false;
   try {
-    is_good = damage_of(path, any_number, moved).empty();
+    const auto check = [&](const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
+      return std::ranges::any_of(
+                 parts,
+                 [&](const CheckpointPart& part) { return !part_damage(checkpoint, part, moved).empty(); })
+                 ? "damaged"
+                 : "";
+    };
+    is_good = damage_of(path, any_number, moved, check).empty();
   } catch (const NewerSchema&) {
     // This version cannot check a newer schema, so it must not remove the file.
   } catch (const UnreadableFile&) {
@@ -260,7 +261,7 @@ void CheckpointFolder::mark_best(const std::vector<std::int64_t>& steps) const {
 }
 
 void CheckpointFolder::saved(std::int64_t step, std::int64_t keep, const std::function<void()>& moved) {
-  good_[step] = true;
+  verified(step);
   std::set<std::int64_t> best;
   for (std::size_t place = 0; linked_step(best_link(place)) >= 0; ++place)
     best.insert(linked_step(best_link(place)));
@@ -331,6 +332,8 @@ std::string part_damage(const std::string& checkpoint, const CheckpointPart& par
     return index.checksum == part.checksum ? "" : name + "was written by another save";
   } catch (const UnreadableFile&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw UnreadableFile(part_file(checkpoint, part), system_message(ENOMEM));
   } catch (const UserError& error) {
     return cat(name, "cannot be read: ", error.what());
   }
@@ -349,14 +352,21 @@ std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
   return files;
 }
 
+std::string damage_of_parts(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
+  for (const CheckpointPart& part : parts)
+    if (std::string damage = part_damage(checkpoint, part); !damage.empty()) return damage;
+  return {};
+}
+
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
-                                            int workers) {
+                                            int workers, const CheckParts& check) {
   const std::string inner = folder + "/checkpoints";
   if (!is_there(folder)) return std::nullopt;
   const auto files = checkpoints_in(is_there(inner) ? inner : folder);
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    const std::string damage = damage_of(file->second, workers, [] {});
+    const std::string damage = damage_of(
+        file->second, workers, [] {}, check);
     if (damage.empty()) return file->second;
     on_damaged(cat("checkpoint '", file->second, "' is damaged and was passed over: ", damage));
   }
@@ -364,7 +374,8 @@ std::optional<std::string> find_newest_good(const std::string& folder,
 }
 
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged, int workers) {
+                          const std::function<void(const std::string&)>& on_damaged, int workers,
+                          const CheckParts& check) {
   std::error_code error;
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::is_directory(status)) {
@@ -379,7 +390,7 @@ std::string checkpoint_at(const std::string& file_or_folder,
     if (newest_damage.empty()) newest_damage = text;
     on_damaged(text);
   };
-  if (auto newest = find_newest_good(file_or_folder, note, workers)) return *newest;
+  if (auto newest = find_newest_good(file_or_folder, note, workers, check)) return *newest;
   const FileKind kind = kind_of_path(file_or_folder);
   if (newest_damage.empty() && !is_there(file_or_folder + "/checkpoints") &&
       kind.advice.starts_with("data.kind"))

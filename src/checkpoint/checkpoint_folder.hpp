@@ -39,6 +39,8 @@ class CheckpointFolder {
   /// they are; without such a checkpoint its link stays as it is. Further links are removed. @throws
   /// UserError
   void mark_best(const std::vector<std::int64_t>& steps) const;
+  /// Takes the checkpoint of `step` for good: it was verified with all its parts.
+  void verified(std::int64_t step) { good_[step] = true; }
   /// To be called when the checkpoint of `step` is on the disk under its name and was verified with all its
   /// parts. Removes the good checkpoints before it except for the newest `keep` − 1. Damaged ones are neither
   /// counted nor removed: they may be the only copy of something. The same holds for later ones, of a run
@@ -85,21 +87,31 @@ std::optional<std::int64_t> step_of_name(std::string_view name);
 /// read.
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder);
 
+/// The first thing that is wrong with the parts of a checkpoint, as the end of a sentence that begins with
+/// it; empty if they are good. @throws UnreadableFile
+using CheckParts =
+    std::function<std::string(const std::string& checkpoint, const std::vector<CheckpointPart>& parts)>;
+
+/// CheckParts by this process alone.
+std::string damage_of_parts(const std::string& checkpoint, const std::vector<CheckpointPart>& parts);
+
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
 /// verifying. For each damaged one `on_damaged` gets a message. Empty if there is none. The parts of servers
 /// must be good too: their rows cannot be restored from elsewhere.
 /// @param workers The number of workers that resume; a checkpoint of that number must have good parts of
 /// each. −1: no worker resumes
+/// @param check of the parts
 /// @throws UserError if the folder can't be read, or the system cannot read one of its files, or a checkpoint
 /// is from a newer schema.
 std::optional<std::string> find_newest_good(const std::string& folder,
                                             const std::function<void(const std::string&)>& on_damaged,
-                                            int workers = -1);
+                                            int workers = -1, const CheckParts& check = damage_of_parts);
 
 /// The path of a file as given; for a folder, its newest good checkpoint for this number of workers (see
 /// find_newest_good).
 /// @throws UserError if there is none.
 std::string checkpoint_at(const std::string& file_or_folder,
-                          const std::function<void(const std::string&)>& on_damaged, int workers = -1);
+                          const std::function<void(const std::string&)>& on_damaged, int workers = -1,
+                          const CheckParts& check = damage_of_parts);
 
 }  // namespace flotilla

@@ -280,6 +280,10 @@ CheckpointWriter::CheckpointWriter(std::string folder, std::int64_t keep, Saving
   impl_->writer->folder.remove_unfinished();
 }
 
+void CheckpointWriter::verified(std::int64_t step) {
+  impl_->writer->folder.verified(step);
+}
+
 CheckpointWriter::~CheckpointWriter() {
   if (!impl_->thread.joinable()) return;
   {

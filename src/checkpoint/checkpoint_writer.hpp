@@ -60,6 +60,8 @@ class CheckpointWriter {
   /// only until the sources are not read any more.
   ~CheckpointWriter();
 
+  /// As CheckpointFolder::verified(), before the first save: saves do not read that checkpoint again.
+  void verified(std::int64_t step);
   /// Waits for the write in progress, then starts this one. `save`'s sources must not change until
   /// wait_until_read().
   void start(Save save);

@@ -117,7 +117,7 @@ class Inference::LocalEmbeddings {
         pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {
     const auto files = open_rows(checkpoint.path, checkpoint.state);
     if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
-    for (const auto& file : files) load_rows(rows_, *file, 0, 1);
+    for (const auto& file : files) load_rows(rows_, *file, file->path(), 0, 1);
   }
   std::span<float> features(const Batch& batch) {
     const auto keys = pool_.find(batch);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/find_checkpoint.hpp"
 
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <exception>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.hpp"
@@ -23,7 +28,9 @@ namespace {
 
 /// The checkpoint's path and state as text, for a broadcast.
 std::string pack(const LoadedCheckpoint& checkpoint) {
-  return nlohmann::json{{"path", checkpoint.path}, {"state", checkpoint.state}}.dump();
+  return nlohmann::json{
+      {"path", checkpoint.path}, {"state", checkpoint.state}, {"good_parts", checkpoint.good_parts}}
+      .dump();
 }
 
 LoadedCheckpoint unpack(const std::string& text) {
@@ -31,6 +38,7 @@ LoadedCheckpoint unpack(const std::string& text) {
   LoadedCheckpoint checkpoint;
   json.at("path").get_to(checkpoint.path);
   json.at("state").get_to(checkpoint.state);
+  json.at("good_parts").get_to(checkpoint.good_parts);
   return checkpoint;
 }
 
@@ -46,6 +54,84 @@ std::optional<LoadedCheckpoint> read_on_root(const mpi::Communicator& world, Rea
   if (!world.is_root() && !text.empty()) found = unpack(text);
   return found;
 }
+
+/// Verifies the parts of checkpoints on all ranks, each part on one: a worker's part on the worker that will
+/// read it. Rank 0 says which, the others take part until it has ended.
+class PartChecks {
+ public:
+  PartChecks(const mpi::Communicator& world, mpi::Watchdog& watchdog) : world_(world), watchdog_(watchdog) {}
+
+  /// A CheckParts, on rank 0. @throws UserError for a part that cannot be read
+  std::string check(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
+    if (parts.empty()) return {};
+    if (!config::is_utf8(checkpoint)) return damage_of_parts(checkpoint, parts);  // refused later
+    std::string text = nlohmann::json{{"checkpoint", checkpoint}, {"parts", parts}}.dump();
+    tell(text);
+    const Finding first = std::ranges::min(verify(checkpoint, parts));
+    if (first.number < none && first.unreadable) throw UserError(first.text);
+    return first.text;
+  }
+  void end() {
+    std::string text;
+    tell(text);
+  }
+  /// On the other ranks.
+  void take_part() {
+    std::string text;
+    for (tell(text); !text.empty(); tell(text)) {
+      const mpi::CpuProgressScope working(watchdog_, "verifying the parts of a checkpoint");
+      const auto json = nlohmann::json::parse(text);
+      verify(json.at("checkpoint"), json.at("parts"));
+    }
+  }
+
+ private:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+  /// What is wrong with the part of this number.
+  struct Finding {
+    std::size_t number = none;
+    bool unreadable = false;
+    std::string text{};
+    auto operator<=>(const Finding&) const = default;
+  };
+
+  /// Collective, from one place in the program. Rank 0's text.
+  void tell(std::string& text) const { world_.broadcast(text); }
+
+  Finding verify_own(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) const {
+    const auto ranks = static_cast<std::size_t>(world_.size());
+    const auto of_servers = static_cast<std::size_t>(std::ranges::count_if(
+        parts, [](const CheckpointPart& part) { return part.name.starts_with("server-"); }));
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      if ((k + ranks * of_servers - of_servers) % ranks != static_cast<std::size_t>(world_.rank())) continue;
+      try {
+        std::string damage;
+        refusing_unreadable([&] { damage = part_damage(checkpoint, parts[k]); });
+        if (!damage.empty()) return {k, false, damage};
+      } catch (const UserError& error) {
+        return {k, true, error.what()};
+      }
+    }
+    return {};
+  }
+
+  /// Collective. What each rank has found.
+  std::vector<Finding> verify(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) const {
+    const Finding own = verify_own(checkpoint, parts);
+    world_.patient_barrier();  // parts may lie on a slow disk
+    std::vector<Finding> all;
+    const std::string text = nlohmann::json{own.number, own.unreadable, own.text}.dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+    for (const std::string& each : world_.all_gather(text)) {
+      const auto json = nlohmann::json::parse(each);
+      all.push_back({json[0], json[1], json[2]});
+    }
+    return all;
+  }
+
+  const mpi::Communicator& world_;
+  mpi::Watchdog& watchdog_;
+};
 
 /// @throws UserError if that cannot be determined: to assume that there are none would overwrite them.
 bool has_checkpoints(const std::string& output) {
@@ -90,7 +176,8 @@ const std::string& named_by_resume(const std::string& path) {
 
 /// The newest good checkpoint of a run that has checkpoints: starting from scratch instead would throw its
 /// work away. If none has valid parts of all workers, the newest that is good without them, with a warning.
-LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector<std::string>& warnings) {
+LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector<std::string>& warnings,
+                             const CheckParts& check) {
   std::string newest_damage;
   const auto found = find_newest_good(
       output,
@@ -98,9 +185,15 @@ LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector
         if (newest_damage.empty()) newest_damage = text;
         warnings.push_back(text);
       },
-      workers);
-  if (found) return read_state(*found, CheckpointFile::Content::everything);
-  const auto shared = find_newest_good(output, [](const std::string&) {});
+      workers, check);
+  const auto verified = [](const std::string& file) {
+    LoadedCheckpoint checkpoint = read_state(file, CheckpointFile::Content::everything);
+    checkpoint.good_parts = true;
+    return checkpoint;
+  };
+  if (found) return verified(*found);
+  const auto shared = find_newest_good(
+      output, [](const std::string&) {}, -1, check);
   if (!shared)
     throw UserError(cat("none of the checkpoints in ", output, "/checkpoints is good",
                         newest_damage.empty() ? "" : cat(" (the newest: ", newest_damage, ")"),
@@ -108,8 +201,9 @@ LoadedCheckpoint find_newest(const std::string& output, int workers, std::vector
   warnings.push_back(cat("no checkpoint has good parts of all ", workers,
                          " workers: they begin with the model in '", *shared,
                          "', and what each held for itself is lost"));
-  LoadedCheckpoint checkpoint = read_state(*shared, CheckpointFile::Content::everything);
+  LoadedCheckpoint checkpoint = verified(*shared);
   checkpoint.state.parts.clear();
+  checkpoint.good_parts = false;  // of the workers' parts nothing is known
   return checkpoint;
 }
 
@@ -169,9 +263,41 @@ std::string checkpoint_of_step(const std::string& output, std::int64_t step) {
 }
 
 /// The file that run.resume names, for this number of workers.
-std::string named_checkpoint(const RunConfig& run, int workers, std::vector<std::string>& warnings) {
+std::string named_checkpoint(const RunConfig& run, int workers, std::vector<std::string>& warnings,
+                             const CheckParts& check) {
   if (const auto step = config::step_to_resume(run.resume)) return checkpoint_of_step(run.output, *step);
-  return checkpoint_file_at(named_by_resume(run.resume), warnings, workers);
+  return checkpoint_file_at(named_by_resume(run.resume), warnings, workers, check);
+}
+
+/// The checkpoint that run.resume asks for, for this number of workers.
+std::optional<LoadedCheckpoint> choose_beginning(const Config& config, int workers,
+                                                 std::vector<std::string>& warnings,
+                                                 const CheckParts& check) {
+  const std::string& output = config.run.output;
+  const bool present = has_checkpoints(output);
+  if (config.run.never_resumes()) {
+    if (present)
+      throw UserError(
+          cat(output,
+              " holds checkpoints and run.resume = \"never\": choose another run.output, remove the "
+              "folder, or set run.resume = \"auto\" to go on"));
+    return std::nullopt;
+  }
+  const bool newest = config.run.resumes_newest();
+  if (newest && !present) return std::nullopt;
+  std::optional<LoadedCheckpoint> found =
+      newest ? find_newest(output, workers, warnings, check)
+             : read_state(named_checkpoint(config.run, workers, warnings, check),
+                          CheckpointFile::Content::everything);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(config.run.resume, ignored)) found->good_parts = true;
+  if (!newest) warn_of_later(output, found->state.step, warnings);
+  if (found->state.inference_only)
+    throw UserError(cat(found->path,
+                        " was made by `flotilla export` and cannot be resumed: give it as "
+                        "model.initial_weights, or resume from a checkpoint"));
+  check_differences(*found, config);
+  return found;
 }
 
 }  // namespace
@@ -185,15 +311,17 @@ void refusing_unreadable(const std::function<void()>& read) {
   }
 }
 
-std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers) {
+std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers,
+                               const CheckParts& check) {
   return absolute(checkpoint_at(
-      path, [&](const std::string& text) { warnings.push_back(text); }, workers));
+      path, [&](const std::string& text) { warnings.push_back(text); }, workers, check));
 }
 
 std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint) {
   std::vector<std::string> files;
   for (const CheckpointPart& part : checkpoint.state.server_parts) {
-    if (const std::string damage = part_damage(checkpoint.path, part); !damage.empty())
+    const std::string damage = checkpoint.good_parts ? "" : part_damage(checkpoint.path, part);
+    if (!damage.empty())
       throw UserError(cat("cannot use ", checkpoint.path, ": ", damage, "; name an older checkpoint"));
     files.push_back(part_file(checkpoint.path, part));
   }
@@ -213,30 +341,24 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, bool best,
 
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                mpi::Watchdog& watchdog, std::vector<std::string>& warnings) {
-  return read_on_root(world, [&]() -> std::optional<LoadedCheckpoint> {
+  PartChecks checks(world, watchdog);
+  std::optional<LoadedCheckpoint> found;
+  std::exception_ptr failed;
+  if (world.is_root()) {
     const mpi::CpuProgressScope working(watchdog, "looking for a checkpoint");
-    const std::string& output = config.run.output;
-    const bool present = has_checkpoints(output);
-    if (config.run.never_resumes()) {
-      if (present)
-        throw UserError(
-            cat(output,
-                " holds checkpoints and run.resume = \"never\": choose another run.output, remove the "
-                "folder, or set run.resume = \"auto\" to go on"));
-      return std::nullopt;
+    try {
+      found = choose_beginning(
+          config, world.size(), warnings,
+          [&](const auto& checkpoint, const auto& parts) { return checks.check(checkpoint, parts); });
+    } catch (const std::exception&) {
+      failed = std::current_exception();
     }
-    const bool newest = config.run.resumes_newest();
-    if (newest && !present) return std::nullopt;
-    std::optional<LoadedCheckpoint> found =
-        newest ? find_newest(output, world.size(), warnings)
-               : read_state(named_checkpoint(config.run, world.size(), warnings),
-                            CheckpointFile::Content::everything);
-    if (!newest) warn_of_later(output, found->state.step, warnings);
-    if (found->state.inference_only)
-      throw UserError(cat(found->path,
-                          " was made by `flotilla export` and cannot be resumed: give it as "
-                          "model.initial_weights, or resume from a checkpoint"));
-    check_differences(*found, config);
+    checks.end();
+  } else {
+    checks.take_part();
+  }
+  return read_on_root(world, [&] {
+    if (failed) std::rethrow_exception(failed);
     return found;
   });
 }

@@ -9,6 +9,7 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/watchdog/watchdog.hpp"
 #include "src/checkpoint/checkpoint.hpp"
+#include "src/checkpoint/checkpoint_folder.hpp"
 #include "src/config/config.hpp"
 
 namespace flotilla {
@@ -17,6 +18,7 @@ namespace flotilla {
 struct LoadedCheckpoint {
   std::string path;
   CheckpointState state;
+  bool good_parts = false;  ///< All parts that a resume reads were verified
 };
 
 /// Collective. Rank 0 looks for the weights in `path`: a file, of weights only too, or a folder whose newest
@@ -26,18 +28,21 @@ LoadedCheckpoint load_checkpoint_everywhere(const std::string& path, bool best,
                                             const mpi::Communicator& world,
                                             std::vector<std::string>& warnings);
 
-/// Collective. The checkpoint that run.resume asks for; empty: start from scratch. The parts of one with a
-/// state for each worker are good, if it has as many workers.
+/// Collective. The checkpoint that run.resume asks for; empty: start from scratch. Where rank 0 looks for it
+/// in a folder, the ranks verify its parts together, each part on one of them: those of the servers, and
+/// those of the workers if it has as many.
 /// @throws UserError where the deck forbids resuming from that checkpoint
 std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::Communicator& world,
                                                mpi::Watchdog& watchdog, std::vector<std::string>& warnings);
 
 /// The checkpoint file that `path` names: itself, or the newest good one of a folder, with an absolute path.
 /// @param workers that will continue from it, whose parts must be good; −1: only its weights are read
-std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers = -1);
+std::string checkpoint_file_at(const std::string& path, std::vector<std::string>& warnings, int workers = -1,
+                               const CheckParts& check = damage_of_parts);
 
 /// The files that hold the rows of a checkpoint's tables: its servers' parts, or the file itself where it was
-/// exported; none without tables. @throws UserError if one is damaged or of another save
+/// exported; none without tables. @throws UserError if one that was not verified is damaged or of another
+/// save
 std::vector<std::string> row_files_of(const LoadedCheckpoint& checkpoint);
 
 /// Runs `read`. @throws UserError with the remedy where it throws UnreadableFile: to take an older checkpoint

@@ -139,7 +139,8 @@ std::string saved_precision(const CheckpointState& state) {
 /// Restores this worker's part into the groups that it holds, and the checkpoint into the others.
 void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved, RunParts& run) {
   const std::string path = part_file(checkpoint.path, saved);
-  if (const std::string damage = part_damage(checkpoint.path, saved); !damage.empty())
+  const std::string damage = checkpoint.good_parts ? "" : part_damage(checkpoint.path, saved);
+  if (!damage.empty())
     throw UserError(cat("cannot resume from ", checkpoint.path, ": ", damage,
                         "; name an older checkpoint in run.resume, or use another number of workers, which "
                         "begin with what all shared"));

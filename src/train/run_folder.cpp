@@ -75,6 +75,14 @@ LogLines log_lines(RankLogs rank_logs, int workers) {
   return workers <= max_logs ? LogLines::all : LogLines::own;
 }
 
+/// Whether the checkpoint lies in this folder and was verified with the parts of all its workers.
+bool RunFolder::verified_in(const std::string& folder, const LoadedCheckpoint& checkpoint) const {
+  std::error_code error;
+  const std::size_t parts = checkpoint.state.parts.size();
+  return checkpoint.good_parts && (parts == 0 || parts == static_cast<std::size_t>(workers_.size())) &&
+         std::filesystem::equivalent(std::filesystem::path(checkpoint.path).parent_path(), folder, error);
+}
+
 void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving) {
   const mpi::CpuProgressScope working(watchdog_, "opening the run's folder");
   const std::string& folder = config_.run.output;
@@ -88,6 +96,7 @@ void RunFolder::open_files(int job_rank, const LoadedCheckpoint* resumed, const 
                       .resumed_step = resumed == nullptr ? 0 : resumed->state.step,
                       .resolved_deck = keeps_deck_ ? "" : config_.resolved_text});
   shared_writer_ = std::make_unique<CheckpointWriter>(checkpoints, config_.checkpoint.keep, saving);
+  if (resumed != nullptr && verified_in(checkpoints, *resumed)) shared_writer_->verified(resumed->state.step);
   if (config_.checkpoint.per_rank)
     own_writer_ = std::make_unique<CheckpointWriter>(rank_file(checkpoints, workers_.rank(), ""),
                                                      config_.checkpoint.keep);

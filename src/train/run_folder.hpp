@@ -53,6 +53,7 @@ class RunFolder {
   std::string warning() const { return lock_ ? lock_->warning() : ""; }  ///< Warning of the lock; empty: none
 
  private:
+  bool verified_in(const std::string& folder, const LoadedCheckpoint& checkpoint) const;
   void open_files(int job_rank, const LoadedCheckpoint* resumed, const SavingWorkers& saving);
 
   const Config& config_;

@@ -22,17 +22,21 @@ using Calls = std::map<std::string, int>;
 
 class SharedFiles : public testing::Test {
  protected:
+  enum class OfRanks { all, root };
   /// The calls on paths that begin with `below`, in a job that trains with these keys.
-  Calls calls(int ranks, const std::vector<std::string>& keys, const std::string& below) const {
+  /// @param before a folder that the run's folder begins as a copy of; empty: there is none
+  Calls calls(int ranks, const std::vector<std::string>& keys, const std::string& below,
+              const std::string& before = {}, OfRanks of = OfRanks::all) const {
     const std::string list = folder_.path("calls");
     fs::remove_all(list);
     fs::create_directory(list);
     fs::remove_all(output());
+    if (fs::exists(before)) fs::copy(before, output(), fs::copy_options::recursive);
     const Result result =
         run(with_library(flotilla_command(ranks, keys), FAIL_AT_CALL, {"FLOTILLA_TEST_CALLS=" + list}));
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     Calls found;
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < (of == OfRanks::all ? ranks : 1); ++rank) {
       std::istringstream lines(read_file(list + "/rank-" + std::to_string(rank)));
       for (std::string line; std::getline(lines, line);) {
         std::string word;
@@ -128,6 +132,66 @@ TEST_F(SharedFiles, RanksShareTheReadingOfClickLogs) {
   EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
   EXPECT_GT(few.at("read"), 30);                             // 10 MB in reads of 256 KiB
   EXPECT_LE(many.at("read") - few.at("read"), (8 - 2) * 8);  // growing ones, at the beginning of each share
+}
+
+/// Saves a run of so many ranks in a folder.
+void save_run(int ranks, std::vector<std::string> keys, const std::string& folder) {
+  keys.push_back("run.output=" + folder);
+  const Result saved = flotilla(ranks, keys);
+  ASSERT_EQ(saved.exit_code, 0) << saved.errors;
+}
+
+TEST_F(SharedFiles, APartOfServersIsReadByOneWorkerAndOneServer) {
+  const Result made = run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "2000", "--valid-rows",
+                           "100", "--output", folder_.path("day_0")});
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  const auto keys = [&](int servers, int steps) {
+    return std::vector<std::string>{"train",
+                                    source_path("inputs/ctr_dnn_criteo.toml"),
+                                    "run.output=" + output(),
+                                    "data.train.path=" + folder_.path("day_0"),
+                                    "data.validation.path=" + folder_.path("day_0.valid"),
+                                    "device.threads=1",
+                                    "model.widths=[8]",
+                                    "roles.kind=ratio",
+                                    "roles.servers=" + std::to_string(servers),
+                                    "train.global_batch_size=48",
+                                    "train.steps=" + std::to_string(steps),
+                                    "data.hash_buckets=500",
+                                    "run.resume_with=train.steps"};
+  };
+  const std::string before = folder_.path("before");
+  save_run(2 + 3, keys(3, 4), before);
+  const std::string parts = output() + "/checkpoints/step-00000004.parts/server-";
+
+  const Calls same = calls(2 + 3, keys(3, 8), parts, before);
+  const Calls few = calls(2 + 2, keys(2, 8), parts, before);
+  const Calls many = calls(2 + 6, keys(6, 8), parts, before);
+
+  ASSERT_GT(same.at("open"), 0);
+  EXPECT_EQ(few, same);
+  EXPECT_EQ(many, same);
+}
+
+TEST_F(SharedFiles, AWorkersPartIsReadByThatWorker) {
+  const auto keys = [&](int steps) {
+    return small_run(output(), {"train.steps=" + std::to_string(steps), "train.global_batch_size=48",
+                                "strategy.kind=local-sgd", "strategy.period=100", "checkpoint.every=20",
+                                "run.resume_with=train.steps"});
+  };
+  const std::string before = folder_.path("before");
+  const std::string parts = output() + "/checkpoints/step-00000010.parts/worker-";
+  const auto of_root = [&](int ranks) {
+    fs::remove_all(before);
+    save_run(ranks, keys(10), before);
+    return calls(ranks, keys(14), parts, before, OfRanks::root);
+  };
+
+  const Calls few = of_root(2);
+  const Calls many = of_root(6);
+
+  ASSERT_GT(few.at("open"), 0);
+  EXPECT_EQ(few, many);
 }
 
 }  // namespace

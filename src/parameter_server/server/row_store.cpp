@@ -152,13 +152,13 @@ std::vector<RowTable> tables_in(RowStore& rows) {
 }
 
 /// The index of this table in the file. @throws UserError
-std::size_t find_table(const RowFileReader& file, const TableSpec& spec) {
+std::size_t find_table(const TableSource& file, const std::string& path, const TableSpec& spec) {
   const auto& tables = file.tables();
   const auto found = std::ranges::find(tables, spec.name, &RowTable::name);
   if (found == tables.end())
-    throw UserError(cat(file.path(), " has no table \"", spec.name, "\", which this model needs"));
+    throw UserError(cat(path, " has no table \"", spec.name, "\", which this model needs"));
   if (found->width != static_cast<std::int64_t>(spec.width))
-    throw UserError(cat(file.path(), ": the rows of table \"", spec.name, "\" have ", found->width,
+    throw UserError(cat(path, ": the rows of table \"", spec.name, "\" have ", found->width,
                         " values, those of this model ", spec.width, " (model.embedding_width)"));
   return static_cast<std::size_t>(found - tables.begin());
 }
@@ -199,9 +199,9 @@ RowSave::RowSave(RowStore& rows, const std::string& path, const CheckpointState&
   part_ = file_.complete(state);
 }
 
-void load_rows(RowStore& rows, RowFileReader& file, int server, int servers) {
+void load_rows(RowStore& rows, TableSource& file, const std::string& path, int server, int servers) {
   for (std::size_t i = 0; i < rows.specs().size(); ++i) {
-    const std::size_t number = find_table(file, rows.specs()[i]);
+    const std::size_t number = find_table(file, path, rows.specs()[i]);
     const bool has_state = file.tables()[number].slots == rows.slot_names();
     SparseTable& table = rows.table(i);
     RowRoom room(table.width(), has_state ? table.slots() : 0);

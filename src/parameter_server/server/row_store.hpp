@@ -99,7 +99,7 @@ class RowSave {
 /// Loads the rows of a file that belong to this server: from a server's part of a checkpoint, of any number
 /// of servers, or from an exported model, whose rows have no state. Rows of a damaged file may be loaded
 /// before the damage is found.
-/// @throws UserError naming a file that is damaged or of another model
-void load_rows(RowStore& rows, RowFileReader& file, int server, int servers);
+/// @param path of the file  @throws UserError naming a file that is damaged or of another model
+void load_rows(RowStore& rows, TableSource& file, const std::string& path, int server, int servers);
 
 }  // namespace flotilla

@@ -56,16 +56,79 @@ void CommandHandler::carry_out(const mpi::WorkerRequest& request) {
   requests_.release(request);
 }
 
+/// The rows of a file that one server reads and tells the others.
+class SharedRows final : public TableSource {
+ public:
+  /// Collective over the servers, as next().
+  SharedRows(const std::string& path, int reader, const mpi::Communicator& servers)
+      : servers_(servers), reader_(reader) {
+    auto json = nlohmann::json::array();
+    if (servers.rank() == reader)
+      for (const RowTable& table : file_.emplace(path).tables())
+        json.push_back({table.name, table.width, table.slots, table.rows});
+    std::string text = json.dump();
+    servers.broadcast(text, reader);
+    for (const auto& table : nlohmann::json::parse(text))
+      tables_.push_back({table[0], table[1], table[2], table[3]});
+  }
+  const std::vector<RowTable>& tables() const override { return tables_; }
+  RowPiece next(std::size_t table) override {
+    RowPiece read;
+    if (file_) read = file_->next(table);
+    auto rows = std::ssize(read.keys);
+    servers_.broadcast(std::span(&rows, 1), reader_);
+    const auto floats = static_cast<std::size_t>(rows * tables_[table].width);
+    floats_.resize(1 + tables_[table].slots.size());
+    keys_.assign(read.keys.begin(), read.keys.end());
+    keys_.resize(static_cast<std::size_t>(rows));
+    servers_.broadcast(std::as_writable_bytes(std::span(keys_)), reader_);
+    slots_.clear();
+    for (std::size_t k = 0; k < floats_.size(); ++k) {
+      if (file_ && rows > 0) {
+        const std::span<const float> values = k == 0 ? read.values : read.slots[k - 1];
+        floats_[k].assign(values.begin(), values.end());
+      }
+      floats_[k].resize(floats);
+      servers_.broadcast(std::span(floats_[k]), reader_);
+      if (k > 0) slots_.emplace_back(floats_[k]);
+    }
+    return {.keys = keys_, .values = floats_[0], .slots = slots_};
+  }
+
+ private:
+  const mpi::Communicator& servers_;
+  int reader_;
+  std::optional<RowFileReader> file_;  ///< On the reader
+  std::vector<RowTable> tables_;
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::vector<float>> floats_;  ///< Values, then slot after slot
+  std::vector<std::span<const float>> slots_;
+};
+
+/// Collective over the servers. Each file is read once: where there is one for each server, by that server,
+/// otherwise by any of them for all.
+void load_row_files(const std::vector<std::string>& paths, RowStore& rows, const mpi::Communicator& servers,
+                    mpi::Watchdog& watchdog) {
+  const mpi::CpuProgressScope working(watchdog, "reading rows");
+  const int count = servers.size();
+  if (std::ssize(paths) == count) {
+    const std::string& own = paths[static_cast<std::size_t>(servers.rank())];
+    RowFileReader file(own);
+    load_rows(rows, file, own, servers.rank(), count);
+    return;
+  }
+  for (std::size_t k = 0; k < paths.size(); ++k) {
+    SharedRows file(paths[k], static_cast<int>(k) % count, servers);
+    load_rows(rows, file, paths[k], servers.rank(), count);
+  }
+}
+
 /// Collective. Worker 0's values of all arrays, piece by piece: each server takes its own; and the rows of
 /// the files that it names.
 void fill(Shard& shard, RowStore& rows, const mpi::RoleCommunicators& roles, const ServePlan& plan,
           mpi::Watchdog& watchdog) {
   const auto head = nlohmann::json::parse(broadcast_control(roles, {}).content);
-  for (const auto& path : head.at("row_files").get<std::vector<std::string>>()) {
-    const mpi::CpuProgressScope working(watchdog, "reading rows");
-    RowFileReader file(path);
-    load_rows(rows, file, roles.mine().index, roles.table().count(mpi::Role::server));
-  }
+  load_row_files(head.at("row_files").get<std::vector<std::string>>(), rows, roles.same_role(), watchdog);
   shard.optimizer().set_steps(head.at("optimizer_steps").get<std::int64_t>());
   const auto size = static_cast<std::size_t>(plan.leading + plan.layout.size());
   std::vector<float> piece(std::min(fill_piece, size));
