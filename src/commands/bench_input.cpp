@@ -15,7 +15,6 @@
 #include "mpi/core/topology.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/data/data_file.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mixup.hpp"
 #include "src/files/atomic_file.hpp"
@@ -87,11 +86,9 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   if (arguments.no_decode && !config.data.has_images())
     throw AgreedFailure(cat("--no-decode reads images, and data.kind = \"", config.data.kind, "\" has none"),
                         exit_user_error);
-  agree(world, [&] {
-    if (world.is_root()) check_data_files(config, false);
-  });
-  mpi::Watchdog watchdog(0, [](const std::string&) {});
   const std::vector<mpi::Place> places = mpi::find_topology(world);
+  check_data_files_on_hosts(config, false, world, places);
+  mpi::Watchdog watchdog(0, [](const std::string&) {});
   const InflatedCopies copies(config.data, false, world, host, places, watchdog);
   DatasetUse use = use_of(config.model);
   use.ranks_on_host = host.size();

@@ -26,7 +26,6 @@
 #include "src/commands/subcommand.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/values.hpp"
-#include "src/data/data_file.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/data/images/image_folder.hpp"
 #include "src/files/atomic_file.hpp"
@@ -35,6 +34,7 @@
 #include "src/observe/print.hpp"
 #include "src/train/evaluation.hpp"
 #include "src/train/find_checkpoint.hpp"
+#include "src/train/shard_indexes.hpp"
 
 namespace flotilla {
 
@@ -198,11 +198,12 @@ void check_class_folders(const Config& config, const std::vector<std::string>& n
 int evaluate_watched(const Task& task, const mpi::Communicator& world, const std::vector<mpi::Place>& places,
                      mpi::Watchdog& watchdog) {
   const auto& [arguments, checkpoint, config, warnings, names] = task;
+  check_data_files_on_hosts(config, true, world, places);
   Inference inference(
       config, checkpoint, {world, places, watchdog},
       [&] {
         if (!world.is_root()) return;
-        check_data_files(config, true);
+
         check_class_folders(config, class_names_of(checkpoint.state));
         for (const std::string& path : {arguments.vectors, arguments.output})
           if (!path.empty()) check_output_file(path, {});

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/error.hpp"
-#include "src/data/data_file.hpp"
+
 #include "src/data/data_reader.hpp"
 #include "src/data/found.hpp"
 #include "src/data/input_form.hpp"
@@ -98,12 +98,7 @@ void RunData::open_training(const Config& config, const DatasetUse& use) {
 RunData::RunData(Config& config, const Machine& machine,
                  const std::map<std::string, std::string>& saved_choices) {
   const mpi::Communicator& workers = machine.workers;
-  agree(workers, [&] {
-    if (workers.is_root()) check_data_files(config, false);
-  });
-  agree(workers, machine.places, [&] {  // One rank of each other host looks, too.
-    if (!workers.is_root() && machine.own_place().local_rank == 0) check_data_files(config, false);
-  });
+  check_data_files_on_hosts(config, false, workers, machine.places);
   take_found(saved_choices, config);
   const InflatedCopies copies(config.data, false, workers, machine.host, machine.places, machine.watchdog);
   DatasetUse use = use_of(config.model);

@@ -58,6 +58,17 @@ std::string scanned(const std::string& shard) {
 
 }  // namespace
 
+void check_data_files_on_hosts(const Config& config, bool validation_only, const mpi::Communicator& world,
+                               const std::vector<mpi::Place>& places) {
+  agree(world, [&] {
+    if (world.is_root()) check_data_files(config, validation_only);
+  });
+  agree(world, places, [&] {
+    if (!world.is_root() && places[static_cast<std::size_t>(world.rank())].local_rank == 0)
+      check_data_files(config, validation_only);
+  });
+}
+
 std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,
                                                const mpi::Communicator& world, mpi::Watchdog& watchdog) {
   std::map<std::string, std::string> indexes;

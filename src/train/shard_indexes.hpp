@@ -16,6 +16,11 @@ namespace flotilla {
 
 struct Machine;
 
+/// Collective over `world`. check_data_files() on rank 0, then on one rank of each other host.
+/// @param places of all ranks of `world`  @throws AgreedFailure on every rank, naming hosts that lack files
+void check_data_files_on_hosts(const Config& config, bool validation_only, const mpi::Communicator& world,
+                               const std::vector<mpi::Place>& places);
+
 /// Collective over `world`. Reads the headers of the shards that have no index, each on one rank; of other
 /// kinds of data nothing. A shard that cannot be read is left out: opening the data reports why.
 /// @param validation data.validation only; false: data.train too

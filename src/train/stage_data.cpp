@@ -12,7 +12,6 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
-#include "src/data/data_file.hpp"
 #include "src/data/staging/stage_files.hpp"
 #include "src/data/staging/stage_plan.hpp"
 #include "src/job/failure.hpp"
@@ -20,6 +19,7 @@
 #include "src/observe/print.hpp"
 #include "src/observe/progress_line.hpp"
 #include "src/observe/stopwatch.hpp"
+#include "src/train/shard_indexes.hpp"
 
 namespace flotilla {
 
@@ -35,13 +35,15 @@ bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
 }
 
 /// Collective. The list that rank 0 makes.
-StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers, mpi::Watchdog& watchdog) {
+StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers,
+                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   std::string text;
   std::string left_out;
   watchdog.beat("listing data to stage", -1);
+  check_data_files_on_hosts(config, false, workers, places);
   agree(workers, [&] {
     if (!workers.is_root()) return;
-    check_data_files(config, false);
+
     const StagePlan plan =
         plan_staging(config.data, config.model.classes, [&] { watchdog.beat("listing data to stage", -1); });
     text = plan.text();
@@ -109,7 +111,7 @@ std::string describe(const Staged& staged) {
 StagedData stage_data(const Config& config, const mpi::Communicator& workers,
                       const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
   const double begin = seconds(trace::now_ns());
-  const StagePlan plan = plan_on_root(config, workers, watchdog);
+  const StagePlan plan = plan_on_root(config, workers, places, watchdog);
   const std::string folder = config.data.stage_to + "/" + plan.name();
   bool copies = copies_for_its_host(places, workers.rank());
   Staging done;

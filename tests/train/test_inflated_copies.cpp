@@ -171,6 +171,25 @@ TEST_F(InflatedCopiesTest, AreMadeByEachRankThatCannotReachAnothers) {
   world.barrier();
 }
 
+TEST_F(InflatedCopiesTest, OneRankOfAHostLooksForTheFiles) {
+  if (world.size() == 1) GTEST_SKIP() << "one rank looks for all files";
+  std::vector<mpi::Place> several = mpi::find_topology(world);
+  Config config;
+  config.data = data;
+  config.data.train.path = root + (world.rank() == 1 ? "nowhere" : "clicks/day_1");
+
+  check_data_files_on_hosts(config, false, world, several);
+
+  for (std::size_t rank = 0; rank < several.size(); ++rank) {
+    several[rank].host = cat("host-", rank);
+    several[rank].host_index = static_cast<int>(rank);
+    several[rank].local_rank = 0;
+  }
+  const std::string text =
+      test::failure_of([&] { check_data_files_on_hosts(config, false, world, several); });
+  EXPECT_TRUE(test::mentions(text, {"host-1", "data.train.path", root + "nowhere"}));
+}
+
 TEST_F(InflatedCopiesTest, EndTheJobOnAllRanksWhereOneCannotBeMade) {
   if (world.size() == 1) GTEST_SKIP() << "one rank inflates as it opens";
   ::setenv("TMPDIR", (root + "nowhere").c_str(), 1);
