@@ -72,8 +72,8 @@ says errors "flotilla:   data.train.images: cannot open '$data/train-images-idx3
 
 # Staging does not help: h1 has nothing to copy.
 train 2 unstaged -n 2 --host h0:1,h1:1 -- data.stage_to="$work/disk"
-# Either of its two files may be reported as missing first.
-says errors "flotilla: on h1, not on the other hosts: cannot open '$data/train-"
+says errors "flotilla: on h1, not on the other hosts: 2 files of data cannot be read:"
+says errors "flotilla:   data.train.labels: cannot open '$data/train-labels-idx1-ubyte.gz': "
 "$hosts" exec h1 umount "$data"
 
 # Staged to the disk of each host, which is too small on h1, then large enough; and once only.
