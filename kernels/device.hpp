@@ -54,8 +54,8 @@ class Device {
 /// The operations in float32 whose operands a GPU may round to TF32 (10 bits of mantissa).
 enum class Tf32 : std::uint8_t { none, convolutions, all };
 
-/// Which convolutions a CPU computes by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray 2016), in float32 and
-/// for kernels of 3x3 with stride 1: none, those that it makes faster by the measured costs of each pass
+/// The convolutions that a CPU computes by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray 2016), in float32
+/// and for kernels of 3x3 with stride 1: none, those that it makes faster by the measured costs of each pass
 /// (kernels/cpu/winograd.cpp), or all to which it applies. Rounding errors are up to 20 times those of direct
 /// convolutions (tests/kernels/test_winograd.cpp).
 enum class WinogradUse : std::uint8_t { never, where_faster, wherever_possible };

@@ -87,7 +87,7 @@ class PartChecks {
 
  private:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-  /// What is wrong with the part of this number.
+  /// A damaged or unreadable part: its number in the list of parts, and a text for the user.
   struct Finding {
     std::size_t number = none;
     bool unreadable = false;
