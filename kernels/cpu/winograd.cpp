@@ -32,15 +32,15 @@ struct Costs {
   double weights = 0.0;
 };
 /// The costs for 8 lanes, then for 16, by pass, as tests/bench/winograd_costs_bench.cpp printed them for one
-/// thread (oneDNN 2.6.3, Sapphire Rapids, AVX2 and AVX-512). They chose a slower algorithm, by more than 5 %,
-/// in eight of its 360 cases.
+/// thread (oneDNN 2.6.3, Sapphire Rapids, AVX2 and AVX-512). In none of its 360 cases did they choose an
+/// algorithm that was slower by more than 5 %.
 constexpr std::array<std::array<Costs, 3>, 2> costs_of{{
-    {{{.product = 54, .pixels = 151, .weights = 481},
-      {.product = 58, .pixels = 173, .weights = 445},
-      {.product = 51, .pixels = 497, .weights = 417}}},
-    {{{.product = 59, .pixels = 161, .weights = 611},
-      {.product = 60, .pixels = 132, .weights = 463},
-      {.product = 49, .pixels = 392, .weights = 510}}},
+    {{{.product = 52, .pixels = 145, .weights = 503},
+      {.product = 51, .pixels = 293, .weights = 375},
+      {.product = 50, .pixels = 500, .weights = 441}}},
+    {{{.product = 55, .pixels = 231, .weights = 649},
+      {.product = 55, .pixels = 250, .weights = 453},
+      {.product = 48, .pixels = 346, .weights = 536}}},
 }};
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
@@ -66,9 +66,9 @@ std::int64_t chunk_of(const Direction& d, std::int64_t threads) {
 
 /// Tiles that all threads transform together, for gradients of weights.
 std::int64_t common_chunk_of(const Direction& d) {
-  constexpr std::int64_t workspace = std::int64_t{5} << 19;  // floats
+  constexpr std::int64_t workspace = std::int64_t{1} << 19;  // floats
   const std::int64_t largest =
-      std::max<std::int64_t>(workspace / (points * (d.in_channels + d.out_channels)), 64);
+      std::max<std::int64_t>(workspace / (points * (d.in_channels + d.out_channels)), 32);
   return divided_up(d.tiles(), divided_up(d.tiles(), largest));
 }
 
@@ -184,35 +184,45 @@ void transform_outputs(const Direction& d, const TileChunk& from, std::int64_t b
   }
 }
 
-/// G w Gᵀ of one input channel and one vector of output channels. `w`: of weight (0, 0), 9 of them, `stride`
-/// apart; a negative stride takes them in the reverse order.
-template <int V>
-inline void transform_kernel(const float* w, std::int64_t stride, std::int64_t point_stride, float* u) {
-  Row<V> values[kernel_values];
-  for (int i = 0; i < kernel_values; ++i) values[i] = load<V>(w + i * stride);
-  winograd::transform_both<3, window>(
-      values, [](const auto* in, std::int64_t by, auto* out) { winograd::transform_weights(in, by, out); },
-      [&](int row, const Row<V>* out) {
-        for (int i = 0; i < window; ++i) store<V>(out[i], u + (row * window + i) * point_stride);
-      });
+/// Calls body(block of input channels, block of output channels) for all pairs, each by one thread.
+template <int L, class Body>
+void for_each_pair(std::int64_t threads, const Direction& d, const Body& body) {
+  const std::int64_t in_blocks = d.in_channels / L;
+  in_parts(threads, d.out_channels / L * in_blocks, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t pair = first; pair < last; ++pair) body(pair % in_blocks, pair / in_blocks);
+  });
+}
+
+/// The floats in the weights of a pair of blocks: (kernel value, input channel, output channel).
+template <int L>
+constexpr std::int64_t pair_weights = kernel_values* L* L;
+
+/// G w Gᵀ of all weights of a pair of blocks.
+template <int L>
+void transform_pair(const float* weights, std::int64_t in, std::int64_t out, const WeightPanels& u) {
+  constexpr int width = vector_lanes<L>;
+  for (int i = 0; i < L; ++i) {
+    for (int lane = 0; lane < L; lane += width) {
+      Row<width> values[kernel_values];
+      for (int k = 0; k < kernel_values; ++k) values[k] = load<width>(weights + (k * L + i) * L + lane);
+      float* const to = u.at(in * L + i, out * L + lane);
+      winograd::transform_both<3, window>(
+          values,
+          [](const auto* of, std::int64_t by, auto* result) { winograd::transform_weights(of, by, result); },
+          [&](int row, const Row<width>* points_of_row) {
+            for (int j = 0; j < window; ++j)
+              store<width>(points_of_row[j], to + (row * window + j) * u.point_stride());
+          });
+    }
+  }
 }
 
 /// Transformed weights of the forward convolution.
 template <int L>
 void transform_all_weights(std::int64_t threads, const Direction& d, const float* weights,
                            const WeightPanels& u) {
-  constexpr int width = vector_lanes<L>;
-  const std::int64_t in_blocks = d.in_channels / L;
-  in_parts(threads, d.out_channels / L * in_blocks, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t pair = first; pair < last; ++pair) {
-      const float* const w = weights + pair * kernel_values * L * L;
-      const std::int64_t out = pair / in_blocks * L;
-      const std::int64_t in = pair % in_blocks * L;
-      for (int i = 0; i < L; ++i) {
-        for (int lane = 0; lane < L; lane += width)
-          transform_kernel<width>(w + i * L + lane, L * L, u.point_stride(), u.at(in + i, out + lane));
-      }
-    }
+  for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
+    transform_pair<L>(weights + (out * d.in_channels / L + in) * pair_weights<L>, in, out, u);
   });
 }
 
@@ -221,26 +231,16 @@ void transform_all_weights(std::int64_t threads, const Direction& d, const float
 template <int L>
 void transform_all_weights_backward(std::int64_t threads, const Direction& d, const float* weights,
                                     const WeightPanels& u) {
-  constexpr int width = vector_lanes<L>;
-  const std::int64_t blocks = d.out_channels / L;
-  in_parts(threads, d.in_channels / L * blocks, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t pair = first; pair < last; ++pair) {
-      const float* const w = weights + pair * kernel_values * L * L;
-      const std::int64_t in = pair / blocks * L;
-      const std::int64_t out = pair % blocks * L;
-      std::array<float, kernel_values * L * L> turned;  // (weight, input channel, output channel)
-      for (int k = 0; k < kernel_values; ++k) {
-        for (int i = 0; i < L; ++i) {
-          for (int o = 0; o < L; ++o)
-            turned[static_cast<std::size_t>((k * L + i) * L + o)] = w[(k * L + o) * L + i];
-        }
-      }
+  for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
+    const float* const w = weights + (in * d.out_channels / L + out) * pair_weights<L>;
+    std::array<float, pair_weights<L>> turned;
+    float* to = turned.data();
+    for (int k = kernel_values - 1; k >= 0; --k) {
       for (int i = 0; i < L; ++i) {
-        for (int lane = 0; lane < L; lane += width)
-          transform_kernel<width>(turned.data() + ((kernel_values - 1) * L + i) * L + lane, -L * L,
-                                  u.point_stride(), u.at(in + i, out + lane));
+        for (int o = 0; o < L; ++o) *to++ = w[(k * L + o) * L + i];
       }
     }
+    transform_pair<L>(turned.data(), in, out, u);
   });
 }
 
@@ -249,30 +249,26 @@ template <int L>
 void transform_all_gradients(std::int64_t threads, const Direction& d, const WeightPanels& u, float* dw,
                              bool add) {
   constexpr int width = vector_lanes<L>;
-  const std::int64_t in_blocks = d.in_channels / L;
-  in_parts(threads, d.out_channels / L * in_blocks, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t pair = first; pair < last; ++pair) {
-      const std::int64_t out = pair / in_blocks * L;
-      const std::int64_t in = pair % in_blocks * L;
-      for (int i = 0; i < L; ++i) {
-        for (int lane = 0; lane < L; lane += width) {
-          const float* const from = u.at(in + i, out + lane);
-          float* const to = dw + (pair * kernel_values * L + i) * L + lane;
-          Row<width> values[points];
-          for (int point = 0; point < points; ++point)
-            values[point] = load<width>(from + point * u.point_stride());
-          winograd::transform_both<window, 3>(
-              values,
-              [](const auto* of, std::int64_t by, auto* result) {
-                winograd::transform_weight_gradient(of, by, result);
-              },
-              [&](int row, const Row<width>* gradients) {
-                for (int j = 0; j < 3; ++j) {
-                  float* const place = to + (row * 3 + j) * L * L;
-                  store<width>(add ? load<width>(place) + gradients[j] : gradients[j], place);
-                }
-              });
-        }
+  for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
+    float* const pair = dw + (out * d.in_channels / L + in) * pair_weights<L>;
+    for (int i = 0; i < L; ++i) {
+      for (int lane = 0; lane < L; lane += width) {
+        const float* const from = u.at(in * L + i, out * L + lane);
+        float* const to = pair + i * L + lane;
+        Row<width> values[points];
+        for (int point = 0; point < points; ++point)
+          values[point] = load<width>(from + point * u.point_stride());
+        winograd::transform_both<window, 3>(
+            values,
+            [](const auto* of, std::int64_t by, auto* result) {
+              winograd::transform_weight_gradient(of, by, result);
+            },
+            [&](int row, const Row<width>* gradients) {
+              for (int j = 0; j < 3; ++j) {
+                float* const place = to + (row * 3 + j) * L * L;
+                store<width>(add ? load<width>(place) + gradients[j] : gradients[j], place);
+              }
+            });
       }
     }
   });
@@ -296,11 +292,15 @@ void multiply(const TileChunk& from, const WeightPanels& u, const TileChunk& to)
   constexpr int width = vector_lanes<L>;
   for (std::int64_t point = 0; point < points; ++point) {
     for (std::int64_t panel = 0; panel < u.panels(); ++panel) {
+      const float* const weights = u.panel(panel, point);
+      const bool last = panel + 1 == u.panels();
+      const float* const following =
+          u.panel(last ? 0 : panel + 1, std::min(point + (last ? 1 : 0), points - 1));
       const auto sums = vectors_of<L, float>(u, panel, to, point);
       if (u.vectors(panel) == 2) {
-        winograd::multiply_panel<L, width, 2>(from.at(point, 0, 0), from, u.panel(panel, point), sums);
+        winograd::multiply_panel<L, width, 2>(from.at(point, 0, 0), from, weights, following - weights, sums);
       } else {
-        winograd::multiply_panel<L, width, 1>(from.at(point, 0, 0), from, u.panel(panel, point), sums);
+        winograd::multiply_panel<L, width, 1>(from.at(point, 0, 0), from, weights, following - weights, sums);
       }
     }
   }

@@ -160,15 +160,18 @@ struct WeightPanels {
 };
 
 /// R tiles by W vectors of output channels: m[w][r] = Σ_i v[i][r] · u[i][w] over the input channels of all
-/// blocks. `m` holds the addresses of the vectors of the first tile.
+/// blocks. `m` holds the addresses of the vectors of the first tile; weights `next` floats further on are
+/// fetched into the first cache for the panel after this one.
 template <int L, int V, int R, int W>
-inline void multiply_tiles(const float* v, const TileChunk& in, const float* u, const Vectors<float>& m) {
+inline void multiply_tiles(const float* v, const TileChunk& in, const float* u, std::int64_t next,
+                           const Vectors<float>& m) {
   Row<V> sums[R][W] = {};
   for (std::int64_t block = 0; block < in.blocks; ++block) {
     const float* const values = v + block * in.block_stride();
     for (int lane = 0; lane < L; ++lane) {
       Row<V> weights[W];
       for (int w = 0; w < W; ++w) weights[w] = load<V>(u + w * V);
+      __builtin_prefetch(u + next);
       u += 2 * V;
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
@@ -186,21 +189,22 @@ inline void multiply_tiles(const float* v, const TileChunk& in, const float* u, 
 /// multiply_tiles() for the `count` < R + 1 tiles that are left.
 template <int L, int V, int R, int W>
 inline void multiply_last_tiles(std::int64_t count, const float* v, const TileChunk& in, const float* u,
-                                const Vectors<float>& m) {
+                                std::int64_t next, const Vectors<float>& m) {
   if constexpr (R > 0) {
-    if (count == R) return multiply_tiles<L, V, R, W>(v, in, u, m);
-    multiply_last_tiles<L, V, R - 1, W>(count, v, in, u, m);
+    if (count == R) return multiply_tiles<L, V, R, W>(v, in, u, next, m);
+    multiply_last_tiles<L, V, R - 1, W>(count, v, in, u, next, m);
   }
 }
 
 /// One panel of one point for all tiles of a chunk.
 template <int L, int V, int W>
-inline void multiply_panel(const float* v, const TileChunk& in, const float* u, const Vectors<float>& m) {
+inline void multiply_panel(const float* v, const TileChunk& in, const float* u, std::int64_t next,
+                           const Vectors<float>& m) {
   constexpr int rows = tile_rows<V>;
   std::int64_t t = 0;
   for (; t + rows <= in.count; t += rows)
-    multiply_tiles<L, V, rows, W>(v + t * L, in, u, {m[0] + t * L, m[1] + t * L});
-  multiply_last_tiles<L, V, rows - 1, W>(in.count - t, v + t * L, in, u, {m[0] + t * L, m[1] + t * L});
+    multiply_tiles<L, V, rows, W>(v + t * L, in, u, next, {m[0] + t * L, m[1] + t * L});
+  multiply_last_tiles<L, V, rows - 1, W>(in.count - t, v + t * L, in, u, next, {m[0] + t * L, m[1] + t * L});
 }
 
 /// The products for gradients of weights: u[r][w] = Σ_t v[t][r] · m[w][t], R input channels by W vectors of
@@ -210,6 +214,7 @@ inline void multiply_channels(std::int64_t count, const float* v, const Vectors<
                               bool add) {
   constexpr int rows = channel_rows<V>;
   Row<V> sums[rows][W] = {};
+#pragma GCC unroll 4
   for (std::int64_t t = 0; t < count; ++t) {
     Row<V> gradients[W];
     for (int w = 0; w < W; ++w) gradients[w] = load<V>(m[static_cast<std::size_t>(w)] + t * L);

@@ -149,7 +149,7 @@ std::string damage_of(const std::string& path, int workers, const std::function<
   } catch (const UserError& error) {
     return error.what();
   }
-  return check(path, parts);
+  return check(path, parts, moved);
 }
 
 /// Step of the checkpoint that the link leads to; −1: there is no such link.
@@ -224,14 +224,7 @@ bool CheckpointFolder::good(std::int64_t step, const std::string& path, const st
   if (const auto known = good_.find(step); known != good_.end()) return known->second;
   bool is_good = false;
   try {
-    const auto check = [&](const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
-      return std::ranges::any_of(
-                 parts,
-                 [&](const CheckpointPart& part) { return !part_damage(checkpoint, part, moved).empty(); })
-                 ? "damaged"
-                 : "";
-    };
-    is_good = damage_of(path, any_number, moved, check).empty();
+    is_good = damage_of(path, any_number, moved, damage_of_parts).empty();
   } catch (const NewerSchema&) {
     // This version cannot check a newer schema, so it must not remove the file.
   } catch (const UnreadableFile&) {
@@ -352,9 +345,10 @@ std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
   return files;
 }
 
-std::string damage_of_parts(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
+std::string damage_of_parts(const std::string& checkpoint, const std::vector<CheckpointPart>& parts,
+                            const std::function<void()>& moved) {
   for (const CheckpointPart& part : parts)
-    if (std::string damage = part_damage(checkpoint, part); !damage.empty()) return damage;
+    if (std::string damage = part_damage(checkpoint, part, moved); !damage.empty()) return damage;
   return {};
 }
 

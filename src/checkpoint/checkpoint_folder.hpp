@@ -88,12 +88,16 @@ std::optional<std::int64_t> step_of_name(std::string_view name);
 std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder);
 
 /// The first thing that is wrong with the parts of a checkpoint, as the end of a sentence that begins with
-/// it; empty if they are good. @throws UnreadableFile
+/// it; empty if they are good.
+/// @param moved called at every progress of the disk. @throws UnreadableFile
 using CheckParts =
-    std::function<std::string(const std::string& checkpoint, const std::vector<CheckpointPart>& parts)>;
+    std::function<std::string(const std::string& checkpoint, const std::vector<CheckpointPart>& parts,
+                              const std::function<void()>& moved)>;
 
 /// CheckParts by this process alone.
-std::string damage_of_parts(const std::string& checkpoint, const std::vector<CheckpointPart>& parts);
+std::string damage_of_parts(
+    const std::string& checkpoint, const std::vector<CheckpointPart>& parts,
+    const std::function<void()>& moved = [] {});
 
 /// The newest good checkpoint of a folder (a run's folder or its checkpoints/), found by scanning and
 /// verifying. For each damaged one `on_damaged` gets a message. Empty if there is none. The parts of servers

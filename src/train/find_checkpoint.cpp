@@ -347,9 +347,10 @@ std::optional<LoadedCheckpoint> find_beginning(const Config& config, const mpi::
   if (world.is_root()) {
     const mpi::CpuProgressScope working(watchdog, "looking for a checkpoint");
     try {
-      found = choose_beginning(
-          config, world.size(), warnings,
-          [&](const auto& checkpoint, const auto& parts) { return checks.check(checkpoint, parts); });
+      found = choose_beginning(config, world.size(), warnings,
+                               [&](const auto& checkpoint, const auto& parts, const auto&) {
+                                 return checks.check(checkpoint, parts);
+                               });
     } catch (const std::exception&) {
       failed = std::current_exception();
     }

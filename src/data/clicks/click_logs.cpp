@@ -12,6 +12,7 @@
 #include "kernels/error.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/files/gzip_reader.hpp"
+#include "src/files/packed_fields.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
@@ -157,31 +158,6 @@ class PieceReader {
   bool in_line_ = false;     ///< It is being looked at
 };
 
-template <class T>
-void add_bytes(std::string& text, const T& value) {
-  text.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-template <class T>
-T take_bytes(std::string_view& text) {
-  T value{};
-  text.copy(reinterpret_cast<char*>(&value), sizeof(value));
-  text.remove_prefix(sizeof(value));
-  return value;
-}
-
-void add_text(std::string& text, std::string_view value) {
-  add_bytes(text, value.size());
-  text += value;
-}
-
-std::string take_text(std::string_view& text) {
-  const auto size = take_bytes<std::size_t>(text);
-  const std::string value(text.substr(0, size));
-  text.remove_prefix(size);
-  return value;
-}
-
 /// The numbers of a piece that travel as they are.
 auto numbers_of(auto& piece) {
   return std::tie(piece.file, piece.lines, piece.without_sample, piece.ones, piece.twos, piece.first_lines,
@@ -216,10 +192,9 @@ void LabelsSeen::add(int label, const std::string& path, std::int64_t line) {
 std::string serialised(const std::vector<ClickPiece>& pieces) {
   std::string text;
   for (const ClickPiece& piece : pieces) {
-    std::apply([&](const auto&... number) { (add_bytes(text, number), ...); }, numbers_of(piece));
+    std::apply([&](const auto&... number) { (add_number(text, number), ...); }, numbers_of(piece));
     add_text(text, piece.mistake);
-    add_text(text, {reinterpret_cast<const char*>(piece.blocks.data()),
-                    piece.blocks.size() * sizeof(SampleIndex::Block)});
+    add_vector(text, piece.blocks);
   }
   return text;
 }
@@ -227,12 +202,10 @@ std::string serialised(const std::vector<ClickPiece>& pieces) {
 void add_serialised(std::string_view bytes, std::vector<ClickPiece>& pieces) {
   while (!bytes.empty()) {
     ClickPiece& piece = pieces.emplace_back();
-    std::apply([&](auto&... number) { ((number = take_bytes<std::decay_t<decltype(number)>>(bytes)), ...); },
+    std::apply([&](auto&... number) { ((number = take_number<std::decay_t<decltype(number)>>(bytes)), ...); },
                numbers_of(piece));
     piece.mistake = take_text(bytes);
-    const std::string blocks = take_text(bytes);
-    piece.blocks.resize(blocks.size() / sizeof(SampleIndex::Block));
-    std::ranges::copy(blocks, reinterpret_cast<char*>(piece.blocks.data()));
+    piece.blocks = take_vector<SampleIndex::Block>(bytes);
   }
 }
 
@@ -255,11 +228,11 @@ std::string ClickLogs::listed() const {
   add_text(text, left_out.lines());
   for (const std::string* place : {&of_training.minus, &of_training.zero, &of_training.two})
     add_text(text, *place);
-  add_bytes(text, of_training.ones);
+  add_number(text, of_training.ones);
   for (const ClickFile& file : files) {
     add_text(text, file.path);
-    add_bytes(text, file.inflated);
-    add_bytes(text, file.bytes.size());
+    add_number(text, file.inflated);
+    add_number(text, file.bytes.size());
   }
   return text;
 }
@@ -267,15 +240,15 @@ std::string ClickLogs::listed() const {
 ClickLogs ClickLogs::of_listed(std::string_view text, const std::map<std::string, std::string>& inflated) {
   ClickLogs logs;
   logs.mistake = take_text(text);
-  for (const std::string lines = take_text(text); const auto line : std::views::split(lines, '\n'))
+  for (const std::string_view lines = take_text(text); const auto line : std::views::split(lines, '\n'))
     logs.left_out.add_line({line.begin(), line.end()});
   for (std::string* place : {&logs.of_training.minus, &logs.of_training.zero, &logs.of_training.two})
     *place = take_text(text);
-  logs.of_training.ones = take_bytes<std::int64_t>(text);
+  logs.of_training.ones = take_number<std::int64_t>(text);
   while (!text.empty()) {
-    const std::string path = take_text(text);
-    const bool is_inflated = take_bytes<bool>(text);
-    const auto size = take_bytes<std::int64_t>(text);
+    const std::string path(take_text(text));
+    const bool is_inflated = take_number<bool>(text);
+    const auto size = take_number<std::int64_t>(text);
     std::optional<File> copy = is_inflated ? copy_of(path, inflated) : open_data_file(path);
     File bytes = copy ? std::move(*copy) : inflated_samples(open_data_file(path));
     if (bytes.size() != size)

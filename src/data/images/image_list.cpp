@@ -16,6 +16,7 @@
 #include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/data/staging/stage_plan.hpp"
+#include "src/files/packed_fields.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
@@ -190,43 +191,29 @@ std::string ImageList::place(std::int64_t i) const {
 
 std::string ImageList::serialised() const {
   std::string bytes;
-  const auto add = [&](std::string_view field) {
-    const std::uint64_t length = field.size();
-    bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
-    bytes += field;
-  };
-  add({reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(Entry)});
-  for (const std::string* field : {&source, &root, &below, &text, &description}) add(*field);
-  add(left_out.lines());
+  add_vector(bytes, entries);
+  for (const std::string* field : {&source, &root, &below, &text, &description}) add_text(bytes, *field);
+  add_text(bytes, left_out.lines());
   for (const Part& part : parts) {
-    add({reinterpret_cast<const char*>(&part.begin), sizeof(part.begin)});
-    add(part.source);
-    add(part.root);
+    add_number(bytes, part.begin);
+    add_text(bytes, part.source);
+    add_text(bytes, part.root);
   }
   return bytes;
 }
 
 ImageList ImageList::of_serialised(std::string_view bytes) {
-  const auto take = [&] {
-    std::uint64_t length = 0;
-    bytes.copy(reinterpret_cast<char*>(&length), sizeof(length));
-    const std::string_view field = bytes.substr(sizeof(length), length);
-    bytes.remove_prefix(sizeof(length) + field.size());
-    return field;
-  };
   ImageList list;
-  const std::string_view entries = take();
-  list.entries.resize(entries.size() / sizeof(Entry));
-  entries.copy(reinterpret_cast<char*>(list.entries.data()), entries.size());
+  list.entries = take_vector<Entry>(bytes);
   for (std::string* field : {&list.source, &list.root, &list.below, &list.text, &list.description})
-    *field = take();
-  for (const std::string_view lines = take(); const auto line : std::views::split(lines, '\n'))
+    *field = take_text(bytes);
+  for (const std::string_view lines = take_text(bytes); const auto line : std::views::split(lines, '\n'))
     list.left_out.add_line({line.begin(), line.end()});
   while (!bytes.empty()) {
     Part part;
-    take().copy(reinterpret_cast<char*>(&part.begin), sizeof(part.begin));
-    part.source = take();
-    part.root = take();
+    part.begin = take_number<decltype(part.begin)>(bytes);
+    part.source = take_text(bytes);
+    part.root = take_text(bytes);
     list.parts.push_back(std::move(part));
   }
   return list;
