@@ -45,10 +45,14 @@ std::string ways_out(const std::string& limit) {
 
 }  // namespace
 
+bool is_at_limit(const TrainConfig& train, std::int64_t step, const Position& position) {
+  return (train.epochs > 0 && position.epoch >= train.epochs) || (train.steps > 0 && step >= train.steps);
+}
+
 std::string reached_limit(const TrainConfig& train, std::int64_t step, const Position& position) {
-  if (train.epochs > 0 && position.epoch >= train.epochs) return cat("train.epochs = ", train.epochs);
-  if (train.steps > 0 && step >= train.steps) return cat("train.steps = ", train.steps);
-  return {};
+  if (!is_at_limit(train, step, position)) return {};
+  const bool epochs = train.epochs > 0 && position.epoch >= train.epochs;
+  return epochs ? cat("train.epochs = ", train.epochs) : cat("train.steps = ", train.steps);
 }
 
 std::string nothing_left(const Config& config, const Sharding& sharding, const Beginning& beginning) {

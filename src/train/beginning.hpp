@@ -32,8 +32,10 @@ struct Beginning {
 Beginning beginning_at(const LoadedCheckpoint* resumed, const std::map<std::string, std::string>& changes,
                        const Config& config);
 
-/// The limit of train.steps or train.epochs that a run has reached, "train.epochs = 3"; empty: neither.
-/// @param position that a step may begin at
+/// Whether a run has reached train.steps or train.epochs. @param position that a step may begin at
+bool is_at_limit(const TrainConfig& train, std::int64_t step, const Position& position);
+
+/// The limit of is_at_limit() that a run has reached, "train.epochs = 3"; empty: neither.
 std::string reached_limit(const TrainConfig& train, std::int64_t step, const Position& position);
 
 /// The limit that a run has reached before its first step, also of time, patience or target; empty: it has

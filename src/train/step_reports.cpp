@@ -27,7 +27,7 @@ StepReports::StepReports(RunParts& run, Reporter& reporter, const TrainingState&
       stragglers_(run.machine.workers) {}
 
 bool StepReports::is_due(std::int64_t step, const Position& position) const {
-  return step % run_.config.run.log_every == 0 || !reached_limit(run_.config.train, step, position).empty();
+  return step % run_.config.run.log_every == 0 || is_at_limit(run_.config.train, step, position);
 }
 
 void StepReports::begin() {

@@ -124,7 +124,7 @@ Ending Trainer::end() {
 }
 
 bool Trainer::has_done(std::int64_t step, const Position& position) const {
-  return !reached_limit(run_.config.train, step, position).empty();
+  return is_at_limit(run_.config.train, step, position);
 }
 
 bool Trainer::is_done() const {
