@@ -216,6 +216,9 @@ int evaluate_watched(const Task& task, const mpi::Communicator& world, const std
         if (config.validation.batch_size > 0) return config.validation.batch_size;
         if (config.train.batch_size > 0) return config.train.batch_size;
         return std::max<std::int64_t>(1, config.train.global_batch_size / world.size());
+      },
+      [&](std::int64_t samples, std::int64_t /*batch*/) {
+        return validation_shard(samples, world.size(), world.rank());
       });
   const Dataset& data = inference.data();
   SampleOutputs outputs;

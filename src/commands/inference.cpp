@@ -108,20 +108,19 @@ void check_share(const LoadedCheckpoint& checkpoint, const Config& config) {
 
 }  // namespace
 
-/// The embeddings of a checkpoint, all of them on this rank: there are no servers.
+/// The rows of embeddings that this rank needs: there are no servers.
 class Inference::LocalEmbeddings {
  public:
-  LocalEmbeddings(const Config& config, const LoadedCheckpoint& checkpoint, const Dataset& data,
-                  std::int64_t batch)
+  LocalEmbeddings(const Config& config, const Dataset& data, std::int64_t batch)
       : rows_(config),
-        pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {
-    const auto files = open_rows(checkpoint.path, checkpoint.state);
-    if (files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
-    for (const auto& file : files) load_rows(rows_, *file, file->path(), 0, 1);
-  }
+        pool_(bags_of(config.model, data, batch), config.model.embeddings == EmbeddingTables::per_slot) {}
+
+  RowStore& rows() { return rows_; }
+  /// The keys of a batch's rows.
+  std::span<const std::uint64_t> keys(const Batch& batch) { return pool_.find(batch); }
   std::span<float> features(const Batch& batch) {
-    const auto keys = pool_.find(batch);
-    rows_.table(0).pull_without_insert(keys, pool_.rows());
+    const std::span<const std::uint64_t> needed = keys(batch);
+    rows_.table(0).pull_without_insert(needed, pool_.rows());
     return pool_.forward(batch);
   }
 
@@ -132,7 +131,8 @@ class Inference::LocalEmbeddings {
 
 Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, const InferenceRanks& ranks,
                      const std::function<void()>& check,
-                     const std::function<std::int64_t(std::int64_t)>& batch)
+                     const std::function<std::int64_t(std::int64_t)>& batch,
+                     const std::function<ValidationShard(std::int64_t, std::int64_t)>& shard)
     : width_(config.model.output_width()) {
   if (!config.model.has_classes() && config.model.loss != ModelLoss::binary) units_.emplace(config);
   const auto& [world, places, watchdog] = ranks;
@@ -186,7 +186,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
     rows_.resize(static_cast<std::size_t>(network_->batch() * width_));
     working.next("reading the checkpoint");
     if (config.model.has_embeddings())
-      embeddings_ = std::make_unique<LocalEmbeddings>(config, checkpoint, *data_, network_->batch());
+      embeddings_ = std::make_unique<LocalEmbeddings>(config, *data_, network_->batch());
     if (world.is_root()) {
       CheckpointFile file(checkpoint.path, CheckpointFile::Content::weights);
       check_samples(file, checkpoint, config, *data_,
@@ -194,6 +194,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
       restore(file, checkpoint.path, *network_, state_arrays(model, nullptr));
     }
   });
+  if (embeddings_) read_rows(checkpoint, config.data, ranks, shard(data_->size(), network_->batch()));
   watchdog.beat("comparing the data of the ranks", 0);
   check_same_data(world, places, data_->size(),
                   config.data.validation.has_labels() ? "data.validation" : "the input");
@@ -206,6 +207,55 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
 }
 
 Inference::~Inference() = default;
+
+/// The keys of the rows that these samples name, ascending.
+std::vector<std::uint64_t> Inference::keys_of(ValidationShard shard, const LoaderOptions& options) {
+  constexpr std::size_t most_repeated = std::size_t{1} << 20;
+  std::vector<std::uint64_t> keys;
+  std::size_t unique = 0;
+  const auto leave_out_repeated = [&] {
+    std::ranges::sort(keys);
+    keys.erase(std::ranges::unique(keys).begin(), keys.end());
+    unique = keys.size();
+  };
+  if (shard.begin == shard.end) return keys;
+  const auto loader =
+      make_validation_loader(*data_, shard, network_->batch(), loading_for(*device_, options));
+  for (const Batch* batch = &loader->next(); batch->valid > 0; batch = &loader->next()) {
+    const std::span<const std::uint64_t> found = embeddings_->keys(*batch);
+    keys.insert(keys.end(), found.begin(), found.end());
+    if (keys.size() > 2 * unique + most_repeated) leave_out_repeated();
+  }
+  leave_out_repeated();
+  return keys;
+}
+
+/// Collective. Rank 0 reads the rows of the checkpoint and tells them; each rank keeps those that its samples
+/// name. One rank alone keeps all.
+void Inference::read_rows(const LoadedCheckpoint& checkpoint, const DataConfig& data,
+                          const InferenceRanks& ranks, ValidationShard shard) {
+  const auto& [world, places, watchdog] = ranks;
+  const mpi::CpuProgressScope working(watchdog, "reading rows of embeddings");
+  std::vector<std::unique_ptr<RowFileReader>> files;
+  std::vector<std::uint64_t> keys;
+  agree(world, places, [&] {
+    if (world.is_root()) files = open_rows(checkpoint.path, checkpoint.state);
+    if (world.is_root() && files.empty()) throw UserError(cat(checkpoint.path, " has no rows of embeddings"));
+    if (world.size() > 1) keys = keys_of(shard, loader_options(data));
+  });
+  auto count = std::ssize(files);
+  world.broadcast(std::span(&count, 1));
+  files.resize(static_cast<std::size_t>(count));
+  const auto is_needed = [&](std::uint64_t key) {
+    return world.size() == 1 || std::ranges::binary_search(keys, key);
+  };
+  agree(world, [&] {
+    for (auto& file : files) {
+      SharedRows rows(std::move(file), 0, world, RowState::left_out);
+      load_rows(embeddings_->rows(), rows, checkpoint.path, is_needed);
+    }
+  });
+}
 
 NetworkInputs Inference::inputs() {
   if (!embeddings_) return {};

@@ -47,9 +47,11 @@ class Inference {
  public:
   /// Collective. @param check called on each rank before anything is opened; may throw
   /// @param batch the samples of a batch, for the number of all samples
+  /// @param shard the samples that this rank applies the network to, for the numbers of all and of a batch
   /// @throws AgreedFailure for the user's mistakes
   Inference(const Config& config, const LoadedCheckpoint& checkpoint, const InferenceRanks& ranks,
-            const std::function<void()>& check, const std::function<std::int64_t(std::int64_t)>& batch);
+            const std::function<void()>& check, const std::function<std::int64_t(std::int64_t)>& batch,
+            const std::function<ValidationShard(std::int64_t, std::int64_t)>& shard);
   ~Inference();
 
   const Dataset& data() const { return *data_; }
@@ -64,6 +66,9 @@ class Inference {
 
  private:
   class LocalEmbeddings;
+  std::vector<std::uint64_t> keys_of(ValidationShard shard, const LoaderOptions& options);
+  void read_rows(const LoadedCheckpoint& checkpoint, const DataConfig& data, const InferenceRanks& ranks,
+                 ValidationShard shard);
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Dataset> data_;

@@ -265,7 +265,8 @@ int predict_watched(const PredictionTask& task, const mpi::Communicator& world,
         else
           check_ending(arguments.output, {".jsonl", ".json", ".txt"}, "JSON lines");
       },
-      [&](std::int64_t samples) { return batch_of(config, samples); });
+      [&](std::int64_t samples) { return batch_of(config, samples); },
+      [&](std::int64_t samples, std::int64_t batch) { return shard_of(samples, batch, world); });
   const std::int64_t samples = inference.data().size();
   const PredictionLayout layout{.format = arguments.format,
                                 .told = told_of(config.model),

@@ -141,36 +141,53 @@ void save_run(int ranks, std::vector<std::string> keys, const std::string& folde
   ASSERT_EQ(saved.exit_code, 0) << saved.errors;
 }
 
-TEST_F(SharedFiles, APartOfServersIsReadByOneWorkerAndOneServer) {
-  const Result made = run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "2000", "--valid-rows",
-                           "100", "--output", folder_.path("day_0")});
-  ASSERT_EQ(made.exit_code, 0) << made.errors;
-  const auto keys = [&](int servers, int steps) {
-    return std::vector<std::string>{"train",
-                                    source_path("inputs/ctr_dnn_criteo.toml"),
-                                    "run.output=" + output(),
-                                    "data.train.path=" + folder_.path("day_0"),
-                                    "data.validation.path=" + folder_.path("day_0.valid"),
-                                    "device.threads=1",
-                                    "model.widths=[8]",
-                                    "roles.kind=ratio",
-                                    "roles.servers=" + std::to_string(servers),
-                                    "train.global_batch_size=48",
-                                    "train.steps=" + std::to_string(steps),
-                                    "data.hash_buckets=500",
-                                    "run.resume_with=train.steps"};
-  };
+class SharedRowFiles : public SharedFiles {
+ protected:
+  void SetUp() override {
+    const Result made = run({FLOTILLA_EXECUTABLE, "make-data", "criteo", "--rows", "2000", "--valid-rows",
+                             "100", "--output", folder_.path("day_0")});
+    ASSERT_EQ(made.exit_code, 0) << made.errors;
+  }
+  std::vector<std::string> keys(int servers, int steps) const {
+    return {"train",
+            source_path("inputs/ctr_dnn_criteo.toml"),
+            "run.output=" + output(),
+            "data.train.path=" + folder_.path("day_0"),
+            "data.validation.path=" + folder_.path("day_0.valid"),
+            "device.threads=1",
+            "model.widths=[8]",
+            "roles.kind=ratio",
+            "roles.servers=" + std::to_string(servers),
+            "train.global_batch_size=48",
+            "train.steps=" + std::to_string(steps),
+            "data.hash_buckets=500",
+            "run.resume_with=train.steps"};
+  }
+  std::string parts() const { return output() + "/checkpoints/step-00000004.parts/server-"; }
+};
+
+TEST_F(SharedRowFiles, APartIsReadByOneWorkerAndOneServer) {
   const std::string before = folder_.path("before");
   save_run(2 + 3, keys(3, 4), before);
-  const std::string parts = output() + "/checkpoints/step-00000004.parts/server-";
 
-  const Calls same = calls(2 + 3, keys(3, 8), parts, before);
-  const Calls few = calls(2 + 2, keys(2, 8), parts, before);
-  const Calls many = calls(2 + 6, keys(6, 8), parts, before);
+  const Calls same = calls(2 + 3, keys(3, 8), parts(), before);
+  const Calls few = calls(2 + 2, keys(2, 8), parts(), before);
+  const Calls many = calls(2 + 6, keys(6, 8), parts(), before);
 
   ASSERT_GT(same.at("open"), 0);
   EXPECT_EQ(few, same);
   EXPECT_EQ(many, same);
+}
+
+TEST_F(SharedRowFiles, OneRankOfAnEvaluationReadsThem) {
+  const std::string before = folder_.path("before");
+  save_run(2 + 3, keys(3, 4), before);
+
+  const Calls one = calls(1, {"evaluate", output()}, parts(), before);
+  const Calls many = calls(6, {"evaluate", output()}, parts(), before);
+
+  ASSERT_GT(one.at("open"), 0);
+  EXPECT_EQ(many, one);
 }
 
 TEST_F(SharedFiles, AWorkersPartIsReadByThatWorker) {

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "mpi/core/communicator.hpp"
 #include "mpi/core/wire.hpp"
 #include "src/checkpoint/checkpoint.hpp"
 #include "src/checkpoint/row_file.hpp"
@@ -96,10 +99,35 @@ class RowSave {
   CheckpointPart part_;
 };
 
-/// Loads the rows of a file that belong to this server: from a server's part of a checkpoint, of any number
-/// of servers, or from an exported model, whose rows have no state. Rows of a damaged file may be loaded
-/// before the damage is found.
+enum class RowState { read, left_out };
+
+/// The rows of a file that one rank reads and tells the others.
+class SharedRows final : public TableSource {
+ public:
+  /// Collective, as next(). @param file on the rank `reader`, null on the others
+  /// @param state of the optimizer
+  SharedRows(std::unique_ptr<RowFileReader> file, int reader, const mpi::Communicator& ranks, RowState state);
+  const std::vector<RowTable>& tables() const override { return tables_; }
+  /// @throws UserError on all ranks, as RowFileReader::next
+  RowPiece next(std::size_t table) override;
+
+ private:
+  RowPiece read(std::size_t table);
+
+  std::unique_ptr<RowFileReader> file_;
+  const mpi::Communicator& ranks_;
+  int reader_;
+  std::vector<RowTable> tables_;
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::vector<float>> floats_;  ///< Values, then slot after slot
+  std::vector<std::span<const float>> slots_;
+};
+
+/// Loads those rows of a file that are wanted: from a server's part of a checkpoint, of any number of
+/// servers, or from an exported model, whose rows have no state. Rows of a damaged file may be loaded before
+/// the damage is found.
 /// @param path of the file  @throws UserError naming a file that is damaged or of another model
-void load_rows(RowStore& rows, TableSource& file, const std::string& path, int server, int servers);
+void load_rows(RowStore& rows, TableSource& file, const std::string& path,
+               const std::function<bool(std::uint64_t key)>& is_wanted);
 
 }  // namespace flotilla

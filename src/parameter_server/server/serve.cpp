@@ -14,6 +14,7 @@
 #include "mpi/push_pull/push_pull_server.hpp"
 #include "src/job/devices.hpp"
 #include "src/parameter_server/protocol/control_messages.hpp"
+#include "src/parameter_server/protocol/row_placement.hpp"
 #include "src/parameter_server/server/row_store.hpp"
 #include "src/parameter_server/server/shard.hpp"
 #include "src/parameter_server/server/update_mode.hpp"
@@ -56,70 +57,24 @@ void CommandHandler::carry_out(const mpi::WorkerRequest& request) {
   requests_.release(request);
 }
 
-/// The rows of a file that one server reads and tells the others.
-class SharedRows final : public TableSource {
- public:
-  /// Collective over the servers, as next().
-  SharedRows(const std::string& path, int reader, const mpi::Communicator& servers)
-      : servers_(servers), reader_(reader) {
-    auto json = nlohmann::json::array();
-    if (servers.rank() == reader)
-      for (const RowTable& table : file_.emplace(path).tables())
-        json.push_back({table.name, table.width, table.slots, table.rows});
-    std::string text = json.dump();
-    servers.broadcast(text, reader);
-    for (const auto& table : nlohmann::json::parse(text))
-      tables_.push_back({table[0], table[1], table[2], table[3]});
-  }
-  const std::vector<RowTable>& tables() const override { return tables_; }
-  RowPiece next(std::size_t table) override {
-    RowPiece read;
-    if (file_) read = file_->next(table);
-    auto rows = std::ssize(read.keys);
-    servers_.broadcast(std::span(&rows, 1), reader_);
-    const auto floats = static_cast<std::size_t>(rows * tables_[table].width);
-    floats_.resize(1 + tables_[table].slots.size());
-    keys_.assign(read.keys.begin(), read.keys.end());
-    keys_.resize(static_cast<std::size_t>(rows));
-    servers_.broadcast(std::as_writable_bytes(std::span(keys_)), reader_);
-    slots_.clear();
-    for (std::size_t k = 0; k < floats_.size(); ++k) {
-      if (file_ && rows > 0) {
-        const std::span<const float> values = k == 0 ? read.values : read.slots[k - 1];
-        floats_[k].assign(values.begin(), values.end());
-      }
-      floats_[k].resize(floats);
-      servers_.broadcast(std::span(floats_[k]), reader_);
-      if (k > 0) slots_.emplace_back(floats_[k]);
-    }
-    return {.keys = keys_, .values = floats_[0], .slots = slots_};
-  }
-
- private:
-  const mpi::Communicator& servers_;
-  int reader_;
-  std::optional<RowFileReader> file_;  ///< On the reader
-  std::vector<RowTable> tables_;
-  std::vector<std::uint64_t> keys_;
-  std::vector<std::vector<float>> floats_;  ///< Values, then slot after slot
-  std::vector<std::span<const float>> slots_;
-};
-
 /// Collective over the servers. Each file is read once: where there is one for each server, by that server,
 /// otherwise by any of them for all.
 void load_row_files(const std::vector<std::string>& paths, RowStore& rows, const mpi::Communicator& servers,
                     mpi::Watchdog& watchdog) {
   const mpi::CpuProgressScope working(watchdog, "reading rows");
   const int count = servers.size();
+  const auto is_own = [&](std::uint64_t key) { return server_of(key, count) == servers.rank(); };
   if (std::ssize(paths) == count) {
     const std::string& own = paths[static_cast<std::size_t>(servers.rank())];
     RowFileReader file(own);
-    load_rows(rows, file, own, servers.rank(), count);
+    load_rows(rows, file, own, is_own);
     return;
   }
   for (std::size_t k = 0; k < paths.size(); ++k) {
-    SharedRows file(paths[k], static_cast<int>(k) % count, servers);
-    load_rows(rows, file, paths[k], servers.rank(), count);
+    const int reader = static_cast<int>(k) % count;
+    SharedRows file(servers.rank() == reader ? std::make_unique<RowFileReader>(paths[k]) : nullptr, reader,
+                    servers, RowState::read);
+    load_rows(rows, file, paths[k], is_own);
   }
 }
 
