@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -27,36 +28,73 @@ inline void require_whole(const MPI_Status& status, MPI_Datatype type, std::int6
   require(count == wanted, "rank ", status.MPI_SOURCE, " sends ", what, " of ", count, ", not ", wanted);
 }
 
-/// The MPI requests of a server, in one list for MPI_Testsome: the receive of the next worker's request, the
-/// receives of the slots (one for each place of PushPullParts), and for each worker the receive of a payload,
-/// the sends of an answer (one for each place), the send of a payload that answers.
-struct PushPullRequests {
-  static constexpr std::size_t places = PushPullParts::places;
-
-  PushPullRequests(std::size_t slot_count, std::size_t worker_count)
-      : all(1 + places * slot_count + (2 + places) * worker_count, MPI_REQUEST_NULL),
-        finished(all.size()),
-        statuses(all.size()),
-        slots(slot_count),
-        workers(worker_count) {}
-  MPI_Request& listening() { return all.front(); }
-  MPI_Request& of_slot(std::size_t slot, std::size_t place) { return all[1 + places * slot + place]; }
-  MPI_Request& of_payload(int worker) { return all[first_payload() + static_cast<std::size_t>(worker)]; }
-  std::span<MPI_Request> of_answer(int worker) {
-    return std::span(all).subspan(first_answer() + places * static_cast<std::size_t>(worker), places);
+/// Buffers that no message needs, for the next ones that do.
+class SpareBuffers {
+ public:
+  explicit SpareBuffers(std::size_t most) { spare_.reserve(most); }
+  /// Puts a spare one in the place of an empty buffer. @returns the beginning of `bytes` bytes in it
+  std::byte* take(std::vector<std::byte>& buffer, std::size_t bytes) {
+    if (buffer.empty() && !spare_.empty()) {
+      buffer = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    return grown(buffer, bytes);
   }
-  MPI_Request& of_reply(int worker) { return all[first_reply() + static_cast<std::size_t>(worker)]; }
-  std::size_t first_payload() const { return 1 + places * slots; }
-  std::size_t first_answer() const { return first_payload() + workers; }  ///< Requests before it receive.
-  std::size_t first_reply() const { return first_answer() + places * workers; }
-  int size() const { return static_cast<int>(all.size()); }
+  void give_back(std::vector<std::byte>& buffer) {
+    if (!buffer.empty()) spare_.push_back(std::exchange(buffer, {}));
+  }
 
-  PushPullRequest arriving;  ///< The head that listening() receives
+ private:
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+/// The MPI requests of a server, the receive of the next worker's request and then for each worker those of
+/// Part, and its spare buffers.
+struct PushPullRequests {
+  /// Receives, then sends; for values one for each place of PushPullParts.
+  enum Part : std::size_t {
+    payload,
+    push,
+    reply = push + PushPullParts::places,
+    answer,
+    parts = answer + PushPullParts::places
+  };
+  /// MPI is asked about so many at a time, the first among them and the others in turn: the time of a poll
+  /// does not grow with the number of workers.
+  static constexpr std::size_t most_tested = 64;
+
+  explicit PushPullRequests(std::size_t workers)
+      : all(1 + workers * parts, MPI_REQUEST_NULL),
+        listed(all.size()),
+        values(workers),
+        payloads(2 * workers),
+        copies(workers) {
+    outstanding.reserve(all.size());
+  }
+  static std::size_t index(int worker, std::size_t part) {
+    return 1 + static_cast<std::size_t>(worker) * parts + part;
+  }
+  MPI_Request& of(int worker, std::size_t part) { return all[index(worker, part)]; }
+  /// The request that is about to begin.
+  MPI_Request& begin(int worker, std::size_t part) {
+    if (!listed[index(worker, part)]) outstanding.push_back(index(worker, part));
+    listed[index(worker, part)] = true;
+    return of(worker, part);
+  }
+
+  PushPullRequest arriving;  ///< The head that the first request receives
   std::vector<MPI_Request> all;
-  std::vector<int> finished;  ///< MPI's lists of them
-  std::vector<MPI_Status> statuses;
-  std::size_t slots;
-  std::size_t workers;
+  std::vector<std::size_t> outstanding;  ///< Indices, without the first; some may be over
+  std::vector<bool> listed;              ///< By index: it is outstanding
+  std::size_t turn = 0;                  ///< The outstanding ones before it have not had their turn yet
+  SpareBuffers values;
+  SpareBuffers payloads;  ///< Both ways
+  SpareBuffers copies;    ///< Of answers
+};
+
+struct FinishedRequest {
+  std::size_t index;
+  const MPI_Status& status;
 };
 
 namespace {
@@ -67,6 +105,11 @@ T take_first(std::vector<T>& queue) {
   T first = std::move(queue.front());
   queue.erase(queue.begin());
   return first;
+}
+
+/// Whether values or a payload come with the request.
+bool needs_buffers(const PushPullRequest& head) {
+  return head.pushes() || head.payload_bytes > 0;
 }
 
 }  // namespace
@@ -86,41 +129,27 @@ PushPullServer::PushPullServer(const Communicator& all, std::vector<int> workers
           values, " values");
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
     workers_[worker].rank = answers_[worker].rank = workers[worker];
-    answers_[worker].parts = PushPullParts(wires.part_values);
+    workers_[worker].parts = answers_[worker].parts = PushPullParts(wires.part_values);
     worker_of_rank_[static_cast<std::size_t>(workers[worker])] = static_cast<int>(worker);
   }
-  const std::size_t near = wires.shared_memory ? share_memory(room.copies) : 0;
-  // Values of float32 are read where they are shared; what has no answer is received all the same.
-  const std::size_t needed =
-      wires.push == Wire::float32 ? std::max<std::size_t>(workers.size() - near, 1) : workers.size();
-  slots_.resize(room.slots > 0 ? static_cast<std::size_t>(room.slots) : needed);
-  for (Slot& slot : slots_) {
-    slot.parts = PushPullParts(wires.part_values);
-    slot.values.resize(values);
-    if (wires.push != Wire::float32) slot.encoded.resize(values * bytes_per_value(wires.push));
-  }
-  // A worker has at most one request that waits for buffers, one with a slot, one with the payload's buffer
-  // and one without either.
-  announced_.reserve(workers.size());
-  ready_.reserve(slots_.size() + 3 * workers.size());
-  requests_ = std::make_unique<PushPullRequests>(slots_.size(), workers.size());
+  if (wires.shared_memory) share_memory(room.copies);
+  requests_ = std::make_unique<PushPullRequests>(workers.size());
+  ready_.reserve(2 * PushPullRequests::most_tested);
   listen();
 }
 
 /// Collective over the host: this server's values, then the answer to each worker there.
-/// @returns the number of workers there
-std::size_t PushPullServer::share_memory(bool copies) {
+void PushPullServer::share_memory(bool copies) {
   const HostRanks host(all_);
   const auto is_near = [&](const Answer& answer) { return host.has(answer.rank); };
-  const auto near = static_cast<std::size_t>(std::ranges::count_if(answers_, is_near));
-  std::size_t bytes = near > 0 ? PushPullWindow::rounded(values_ * sizeof(float)) : 0;
+  std::size_t bytes =
+      std::ranges::any_of(answers_, is_near) ? PushPullWindow::rounded(values_ * sizeof(float)) : 0;
   for (Answer& answer : answers_) {
     if (!copies || !is_near(answer)) continue;
     answer.window_room = static_cast<std::int64_t>(bytes);
     bytes += PushPullWindow::rounded(values_ * bytes_per_value(wires_.pull));
   }
   window_.emplace(host, bytes);
-  return near;
 }
 
 std::span<float> PushPullServer::shared_values() {
@@ -130,14 +159,16 @@ std::span<float> PushPullServer::shared_values() {
 
 PushPullServer::~PushPullServer() {
   if (std::uncaught_exceptions() > 0) abandon(requests_->all);  // and waits for nothing below
-  for (std::size_t i = 0; i < requests_->first_answer(); ++i)
-    if (requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
-  MPI_Waitall(requests_->size(), requests_->all.data(), MPI_STATUSES_IGNORE);
+  for (std::size_t i = 0; i < requests_->all.size(); ++i) {
+    const bool receives = i == 0 || (i - 1) % PushPullRequests::parts < PushPullRequests::reply;
+    if (receives && requests_->all[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_->all[i]);
+  }
+  MPI_Waitall(static_cast<int>(requests_->all.size()), requests_->all.data(), MPI_STATUSES_IGNORE);
 }
 
 void PushPullServer::listen() {
   check(MPI_Irecv(&requests_->arriving, sizeof(PushPullRequest), MPI_BYTE, MPI_ANY_SOURCE, request_tag,
-                  NativeHandle::of(all_), &requests_->listening()),
+                  NativeHandle::of(all_), &requests_->all.front()),
         "MPI_Irecv");
 }
 
@@ -146,7 +177,7 @@ std::optional<WorkerRequest> PushPullServer::next() {
   Backoff backoff(spins);
   while (left_ > 0) {
     if (auto request = poll()) return request;
-    backoff.pause();
+    if (requests_->turn == 0) backoff.pause();  // All have had their turn.
   }
   return std::nullopt;
 }
@@ -160,39 +191,80 @@ std::optional<WorkerRequest> PushPullServer::poll() {
 }
 
 void PushPullServer::progress() {
-  int count = 0;
-  check(MPI_Testsome(requests_->size(), requests_->all.data(), &count, requests_->finished.data(),
-                     requests_->statuses.data()),
-        "MPI_Testsome");
-  if (count == MPI_UNDEFINED) count = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto index = static_cast<std::size_t>(requests_->finished[static_cast<std::size_t>(i)]);
-    const MPI_Status& status = requests_->statuses[static_cast<std::size_t>(i)];
-    if (index == 0) {
-      const int rank = status.MPI_SOURCE;
-      const int worker = worker_of_rank_[static_cast<std::size_t>(rank)];
-      require(worker >= 0, "rank ", rank, " is no worker, but asks a server");
-      require_whole(status, MPI_BYTE, sizeof(PushPullRequest), "a request");
-      const PushPullRequest head = requests_->arriving;
-      if (head.kind == RequestKind::farewell) --speaking_;
-      if (speaking_ > 0) listen();
-      take_request(worker, head);
-    } else if (index < requests_->first_payload()) {
-      const std::size_t slot = (index - 1) / PushPullRequests::places;
-      const std::size_t place = (index - 1) % PushPullRequests::places;
-      const auto [begin, end] = slots_[slot].parts.bounds(slots_[slot].parts.part_at(place));
-      require_whole(status, carrier_of(wires_.push), static_cast<std::int64_t>(end - begin), "values");
-      take_values(slot, place);
-    } else if (index < requests_->first_answer()) {
-      const std::size_t worker = index - requests_->first_payload();
-      require_whole(status, MPI_BYTE, workers_[worker].head.payload_bytes, "a payload");
-      take_part(static_cast<int>(worker));
-    } else if (index < requests_->first_reply()) {
-      const std::size_t answer = index - requests_->first_answer();
-      answers_[answer / PushPullRequests::places].parts.end(answer % PushPullRequests::places);
-      send_answer(static_cast<int>(answer / PushPullRequests::places));
-    }
+  PushPullRequests& requests = *requests_;
+  const std::size_t end = requests.turn > 0 ? requests.turn : requests.outstanding.size();
+  const std::size_t first = end - std::min(end, PushPullRequests::most_tested - 1);
+  std::array<std::size_t, PushPullRequests::most_tested> indices{};  // The last: the next worker's request.
+  std::copy_n(requests.outstanding.begin() + static_cast<std::ptrdiff_t>(first), end - first,
+              indices.begin());
+  test(std::span(indices).first(end - first + 1));
+  for (std::size_t i = end; i-- > first;) {
+    if (requests.all[requests.outstanding[i]] != MPI_REQUEST_NULL) continue;
+    requests.listed[requests.outstanding[i]] = false;
+    requests.outstanding[i] = requests.outstanding.back();  // It has had its turn, or is new.
+    requests.outstanding.pop_back();
   }
+  requests.turn = first;
+}
+
+/// Asks MPI about these requests, and takes what has come.
+void PushPullServer::test(std::span<const std::size_t> indices) {
+  std::array<MPI_Request, PushPullRequests::most_tested> tested;
+  std::array<int, PushPullRequests::most_tested> finished;
+  std::array<MPI_Status, PushPullRequests::most_tested> statuses;
+  std::vector<MPI_Request>& all = requests_->all;
+  std::ranges::transform(indices, tested.begin(), [&](std::size_t index) { return all[index]; });
+  int count = 0;
+  const int code =
+      MPI_Testsome(static_cast<int>(indices.size()), tested.data(), &count, finished.data(), statuses.data());
+  for (std::size_t i = 0; i < indices.size(); ++i) all[indices[i]] = tested[i];
+  check(code, "MPI_Testsome");
+  if (count == MPI_UNDEFINED) count = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    take({indices[static_cast<std::size_t>(finished[i])], statuses[i]});
+}
+
+void PushPullServer::take(const FinishedRequest& finished) {
+  const auto& [index, status] = finished;
+  if (index == 0) {
+    const int worker = worker_of_rank_[static_cast<std::size_t>(status.MPI_SOURCE)];
+    require(worker >= 0, "rank ", status.MPI_SOURCE, " is no worker, but asks a server");
+    require_whole(status, MPI_BYTE, sizeof(PushPullRequest), "a request");
+    const PushPullRequest head = requests_->arriving;
+    if (head.kind == RequestKind::farewell) --speaking_;
+    if (speaking_ > 0) listen();
+    if (workers_[static_cast<std::size_t>(worker)].coming) catch_up(worker);
+    take_request(worker, head);
+    return;
+  }
+  const auto worker = static_cast<int>((index - 1) / PushPullRequests::parts);
+  const std::size_t part = (index - 1) % PushPullRequests::parts;
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  Answer& answer = answers_[static_cast<std::size_t>(worker)];
+  if (part == PushPullRequests::payload) {
+    require_whole(status, MPI_BYTE, from.head.payload_bytes, "a payload");
+    take_part(worker);
+  } else if (part < PushPullRequests::reply) {
+    const std::size_t place = part - PushPullRequests::push;
+    const auto [begin, end] = from.parts.bounds(from.parts.part_at(place));
+    require_whole(status, carrier_of(wires_.push), static_cast<std::int64_t>(end - begin), "values");
+    take_values(worker, place);
+  } else if (part == PushPullRequests::reply) {
+    requests_->payloads.give_back(answer.payload);
+  } else {
+    answer.parts.end(part - PushPullRequests::answer);
+    if (answer.parts.all_over()) requests_->copies.give_back(answer.copy);
+    send_answer(worker);
+  }
+}
+
+/// Takes what has come of the worker's request before the next one, which is here: it may not have had its
+/// turn yet.
+void PushPullServer::catch_up(int worker) {
+  std::array<std::size_t, PushPullRequests::reply> indices;
+  for (std::size_t part = 0; part < indices.size(); ++part)
+    indices[part] = PushPullRequests::index(worker, part);
+  test(indices);
 }
 
 void PushPullServer::take_request(int worker, const PushPullRequest& head) {
@@ -203,81 +275,66 @@ void PushPullServer::take_request(int worker, const PushPullRequest& head) {
   if (from.coming) {
     require(!from.behind, "worker ", worker, " does not wait for its pushes to be taken");
     from.behind = head;
-  } else if (head.pushes() || head.payload_bytes > 0) {
+  } else if (needs_buffers(head)) {
     from.coming = true;
     from.head = head;
-    announced_.push_back(worker);
-    start_receiving();
+    if (!from.taken) start_receiving(worker);
   } else {
-    hand_out(worker, head, -1, true);
+    hand_out(worker, head, true);
   }
 }
 
-/// Buffers for requests that were announced, first come, first served.
-void PushPullServer::start_receiving() {
-  std::erase_if(announced_, [&](int worker) { return start_receiving(worker); });
-}
-
-/// Begins to receive what comes with the worker's request, unless a buffer that it needs is in use.
-bool PushPullServer::start_receiving(int worker) {
+/// Begins to receive what comes with the worker's request.
+void PushPullServer::start_receiving(int worker) {
   Incoming& from = workers_[static_cast<std::size_t>(worker)];
   const bool shared = from.head.window_at >= 0;
-  const bool needs_slot = from.head.pushes() && !(shared && wires_.push == Wire::float32);
-  const auto slot = std::ranges::find(slots_, SlotState::free, &Slot::state);
-  if (needs_slot && slot == slots_.end()) return false;
-  if (from.head.payload_bytes > 0 && from.payload_taken) return false;
   from.missing = 0;
-  from.slot = -1;
-  if (needs_slot) {
-    from.slot = static_cast<int>(slot - slots_.begin());
-    slot->state = SlotState::receiving;
-    slot->worker = worker;
-    slot->parts.start(values_);
-    slot->decoded = 0;
-  }
-  if (from.head.pushes() && !shared) {
-    receive_values(worker);
-    ++from.missing;
+  if (from.head.pushes()) {
+    const std::size_t received = wires_.push == Wire::float32 ? 0 : bytes_per_value(wires_.push);
+    if (!shared || received > 0) requests_->values.take(from.values, values_ * (sizeof(float) + received));
+    from.parts.start(values_);
+    from.decoded = 0;
+    if (!shared) ++from.missing;
+    if (!shared) receive_values(worker);
   }
   if (from.head.payload_bytes > 0) {
     const auto bytes = static_cast<std::size_t>(from.head.payload_bytes);
-    if (from.payload.size() < bytes) from.payload.resize(bytes);
-    check(MPI_Irecv(from.payload.data(), static_cast<int>(bytes), MPI_BYTE, from.rank, payload_tag,
-                    NativeHandle::of(all_), &requests_->of_payload(worker)),
-          "MPI_Irecv");
+    check(
+        MPI_Irecv(requests_->payloads.take(from.payload, bytes), static_cast<int>(bytes), MPI_BYTE, from.rank,
+                  payload_tag, NativeHandle::of(all_), &requests_->begin(worker, PushPullRequests::payload)),
+        "MPI_Irecv");
     ++from.missing;
   }
   if (from.missing == 0) complete(worker);
-  return true;
+}
+
+/// Where values are received: behind the floats unless they are those.
+std::byte* PushPullServer::received(Incoming& from) const {
+  return from.values.data() + (wires_.push == Wire::float32 ? 0 : values_ * sizeof(float));
 }
 
 /// Posts receives for parts of the worker's values, up to the number that may be in flight.
 void PushPullServer::receive_values(int worker) {
-  const Incoming& from = workers_[static_cast<std::size_t>(worker)];
-  const auto index = static_cast<std::size_t>(from.slot);
-  Slot& slot = slots_[index];
-  const bool is_float = wires_.push == Wire::float32;
-  std::byte* const to = is_float ? reinterpret_cast<std::byte*>(slot.values.data()) : slot.encoded.data();
-  while (slot.parts.may_begin(values_)) {
-    const std::size_t part = slot.parts.begin();
-    const auto [begin, end] = slot.parts.bounds(part);
-    check(MPI_Irecv(to + begin * bytes_per_value(wires_.push), static_cast<int>(end - begin),
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  while (from.parts.may_begin(values_)) {
+    const std::size_t part = from.parts.begin();
+    const auto [begin, end] = from.parts.bounds(part);
+    check(MPI_Irecv(received(from) + begin * bytes_per_value(wires_.push), static_cast<int>(end - begin),
                     carrier_of(wires_.push), from.rank, push_tag, NativeHandle::of(all_),
-                    &requests_->of_slot(index, PushPullParts::place_of(part))),
+                    &requests_->begin(worker, PushPullRequests::push + PushPullParts::place_of(part))),
           "MPI_Irecv");
   }
 }
 
 /// A part of them is here.
-void PushPullServer::take_values(std::size_t slot, std::size_t place) {
-  PushPullParts& parts = slots_[slot].parts;
-  const int worker = slots_[slot].worker;
-  parts.end(place);
+void PushPullServer::take_values(int worker, std::size_t place) {
+  Incoming& from = workers_[static_cast<std::size_t>(worker)];
+  from.parts.end(place);
   receive_values(worker);
-  if (parts.all_over()) {
+  if (from.parts.all_over()) {
     take_part(worker);
-  } else if (in_parts_ && parts.over() > 0) {
-    hand_out(worker, workers_[static_cast<std::size_t>(worker)].head, static_cast<int>(slot), false);
+  } else if (in_parts_ && from.parts.over() > 0) {
+    hand_out(worker, from.head, false);
   }
 }
 
@@ -292,32 +349,31 @@ void PushPullServer::take_part(int worker) {
 /// All that comes with the worker's request is here.
 void PushPullServer::complete(int worker) {
   Incoming& from = workers_[static_cast<std::size_t>(worker)];
-  hand_out(worker, from.head, from.slot, true);
+  hand_out(worker, from.head, true);
   from.coming = false;
 }
 
 /// The values of a push: all of them, though only those that have arrived may be read.
-std::span<const float> PushPullServer::values_of(const PushPullRequest& head, int index, int rank) {
+std::span<const float> PushPullServer::values_of(const PushPullRequest& head, Incoming& from) {
   const bool is_float = wires_.push == Wire::float32;
-  const std::byte* from = nullptr;
+  const std::byte* encoded = received(from);
   if (head.window_at >= 0) {
     require(window_.has_value(), "a worker says that its values are shared, but no memory is");
-    from = window_->announced(rank, head.window_at, values_ * bytes_per_value(wires_.push)).data();
-    if (is_float) return {reinterpret_cast<const float*>(from), values_};
+    encoded = window_->announced(from.rank, head.window_at, values_ * bytes_per_value(wires_.push)).data();
+    if (is_float) return {reinterpret_cast<const float*>(encoded), values_};
   }
-  Slot& slot = slots_[static_cast<std::size_t>(index)];
-  const std::size_t here = head.window_at >= 0 ? values_ : slot.parts.over();
+  const std::span<float> values(reinterpret_cast<float*>(from.values.data()), values_);
+  const std::size_t here = head.window_at >= 0 ? values_ : from.parts.over();
   if (!is_float) {
-    if (from == nullptr) from = slot.encoded.data();
-    decode(wires_.push, from + slot.decoded * bytes_per_value(wires_.push),
-           std::span(slot.values).subspan(slot.decoded, here - slot.decoded));
-    slot.decoded = here;
+    decode(wires_.push, encoded + from.decoded * bytes_per_value(wires_.push),
+           values.subspan(from.decoded, here - from.decoded));
+    from.decoded = here;
   }
-  return slot.values;
+  return values;
 }
 
 /// @param whole false: some of the values are here
-void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot, bool whole) {
+void PushPullServer::hand_out(int worker, const PushPullRequest& head, bool whole) {
   Incoming& from = workers_[static_cast<std::size_t>(worker)];
   if (!std::exchange(from.begun, !whole)) {
     Answer& answer = answers_[static_cast<std::size_t>(worker)];
@@ -325,16 +381,14 @@ void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot,
     answer.in_window = head.window_at >= 0;
     if (head.reply_bytes > 0) answer.awaited_payload = static_cast<std::size_t>(head.reply_bytes);
   }
-  WorkerRequest request{.worker = worker, .head = head, .complete = whole, .slot = slot};
+  WorkerRequest request{.worker = worker, .head = head, .complete = whole};
   if (head.pushes()) {
-    request.values = values_of(head, slot, from.rank);
-    request.here = whole ? values_ : slots_[static_cast<std::size_t>(slot)].parts.over();
+    request.values = values_of(head, from);
+    request.here = whole ? values_ : from.parts.over();
   }
-  if (whole && slot >= 0) slots_[static_cast<std::size_t>(slot)].state = SlotState::taken;
-  if (whole && head.payload_bytes > 0) {
+  if (whole && head.payload_bytes > 0)
     request.payload = std::span(from.payload).first(static_cast<std::size_t>(head.payload_bytes));
-    from.payload_taken = true;
-  }
+  if (whole && needs_buffers(head)) from.taken = true;
   const auto less = std::ranges::find_if(
       ready_, [&](const WorkerRequest& other) { return other.worker == worker && !other.complete; });
   if (less != ready_.end()) {
@@ -345,17 +399,12 @@ void PushPullServer::hand_out(int worker, const PushPullRequest& head, int slot,
 }
 
 void PushPullServer::release(const WorkerRequest& request) {
-  if (request.slot >= 0) {
-    Slot& slot = slots_.at(static_cast<std::size_t>(request.slot));
-    require(slot.state == SlotState::taken && slot.worker == request.worker, "a slot is released twice");
-    slot.state = SlotState::free;
-  }
-  if (!request.payload.empty()) {
-    bool& taken = workers_.at(static_cast<std::size_t>(request.worker)).payload_taken;
-    require(taken, "a payload is released twice");
-    taken = false;
-  }
-  start_receiving();
+  if (!needs_buffers(request.head)) return;
+  Incoming& from = workers_.at(static_cast<std::size_t>(request.worker));
+  require(std::exchange(from.taken, false), "a request is released twice");
+  requests_->values.give_back(from.values);
+  requests_->payloads.give_back(from.payload);
+  if (from.coming) start_receiving(request.worker);
 }
 
 void PushPullServer::answer(int worker, std::span<const float> values, std::size_t ready) {
@@ -367,8 +416,7 @@ void PushPullServer::answer(int worker, std::span<const float> values, std::size
     answer.window_at = answer.window_room;
     to = window_->mine().data() + answer.window_room;
   } else {
-    answer.copy.resize(values_ * bytes_per_value(wires_.pull));
-    to = answer.copy.data();
+    to = requests_->copies.take(answer.copy, values_ * bytes_per_value(wires_.pull));
   }
   encode(wires_.pull, values.subspan(answer.ready, ready - answer.ready),
          to + answer.ready * bytes_per_value(wires_.pull));
@@ -396,8 +444,9 @@ void PushPullServer::begin_answer(int worker, std::span<const float> values, std
   if (!answer.sends) {
     require(answer.awaits_values, "worker ", worker, " did not ask for what it is sent");
     // It asked again, so its last answer has come, whether MPI has been asked about it or not.
-    const std::span<MPI_Request> last = requests_->of_answer(worker);
-    check(MPI_Waitall(static_cast<int>(last.size()), last.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    check(MPI_Waitall(PushPullParts::places, &requests_->of(worker, PushPullRequests::answer),
+                      MPI_STATUSES_IGNORE),
+          "MPI_Waitall");
     answer.parts.start(answer.in_window ? 0 : values_);
     answer.ready = 0;
     answer.sends = true;
@@ -414,7 +463,7 @@ void PushPullServer::send_answer(int worker) {
   while (answer.parts.may_begin(answer.ready)) {
     const std::size_t part = answer.parts.begin();
     const auto [begin, end] = answer.parts.bounds(part);
-    MPI_Request& request = requests_->of_answer(worker)[PushPullParts::place_of(part)];
+    MPI_Request& request = requests_->begin(worker, PushPullRequests::answer + PushPullParts::place_of(part));
     if (answer.in_window) {
       PushPullWindow::publish();
       check(MPI_Isend(&answer.window_at, 1, MPI_INT64_T, answer.rank, pull_tag, NativeHandle::of(all_),
@@ -432,9 +481,8 @@ void PushPullServer::send_answer(int worker) {
 std::span<std::byte> PushPullServer::reply_room(int worker) {
   Answer& answer = answers_.at(static_cast<std::size_t>(worker));
   // It asked again, so its last answer has come.
-  check(MPI_Wait(&requests_->of_reply(worker), MPI_STATUS_IGNORE), "MPI_Wait");
-  if (answer.payload.size() < answer.awaited_payload) answer.payload.resize(answer.awaited_payload);
-  return std::span(answer.payload).first(answer.awaited_payload);
+  check(MPI_Wait(&requests_->of(worker, PushPullRequests::reply), MPI_STATUS_IGNORE), "MPI_Wait");
+  return {requests_->payloads.take(answer.payload, answer.awaited_payload), answer.awaited_payload};
 }
 
 void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes) {
@@ -445,7 +493,7 @@ void PushPullServer::answer_payload(int worker, std::span<const std::byte> bytes
   Answer& answer = answers_[static_cast<std::size_t>(worker)];
   answer.awaited_payload = 0;
   check(MPI_Isend(room.data(), static_cast<int>(room.size()), MPI_BYTE, answer.rank, reply_tag,
-                  NativeHandle::of(all_), &requests_->of_reply(worker)),
+                  NativeHandle::of(all_), &requests_->begin(worker, PushPullRequests::reply)),
         "MPI_Isend");
 }
 

@@ -14,6 +14,7 @@
 namespace flotilla::mpi {
 
 struct PushPullRequests;
+struct FinishedRequest;
 
 /// A request of a worker. A push has its values, and any request may have a payload.
 struct WorkerRequest {
@@ -23,20 +24,17 @@ struct WorkerRequest {
   std::size_t here = 0;                  ///< Number of values that were received
   bool complete = true;                  ///< All values and the payload were received
   std::span<const std::byte> payload{};  ///< Valid as long as `values`; aligned as new memory
-  int slot = -1;
 };
 
 /// Buffers of a server.
 struct ServerRoom {
-  int slots = 0;       ///< Buffers for received values; 0: one for each worker that needs one
   bool copies = true;  ///< Buffers for answers in shared memory; false: answers are in place
   bool parts = false;  ///< next() returns pushes when their first values are here, and again with more.
 };
 
 /// The server's end: receives the workers' requests in the order of arrival, each when it is complete, unless
-/// parts are asked for. Values are received into slots; while all are in use, only workers that push wait.
-/// With a slot for each worker, a worker that stops while it sends delays no other. Payloads have a buffer
-/// for each worker, which grows and never shrinks. For one thread.
+/// parts are asked for. A worker that stops while it sends delays no other. Buffers are made when messages
+/// need them, grow and never shrink, and serve the next messages, of any worker. For one thread.
 class PushPullServer {
  public:
   /// Collective over `all`, with the workers' constructors.
@@ -56,10 +54,10 @@ class PushPullServer {
 
   /// Waits for the next request, farewells included; none when all workers have said farewell.
   std::optional<WorkerRequest> next();
-  /// The next request if one has arrived, otherwise none. Never waits.
+  /// The next request if one is found among some of what is outstanding, otherwise none. Never waits.
   std::optional<WorkerRequest> poll();
-  /// Frees the slot of a push, and the worker's payload buffer. To be called for every request that has
-  /// values or a payload, when it is complete.
+  /// Frees the buffers of a request. To be called for every request that has values or a payload, when it is
+  /// complete: the worker's next one may need to wait for it.
   void release(const WorkerRequest& request);
 
   /// Begins to send all values of this server to a worker that pulls. They are copied: they may change at
@@ -84,26 +82,19 @@ class PushPullServer {
   int workers_left() const { return left_; }  ///< Workers whose farewell next() has not returned.
 
  private:
-  enum class SlotState { free, receiving, taken };
-  struct Slot {
-    SlotState state = SlotState::free;
-    int worker = -1;
-    PushPullParts parts;
-    std::size_t decoded = 0;  ///< Values
-    std::vector<float> values{};
-    std::vector<std::byte> encoded{};
-  };
   /// A message arriving from a worker.
   struct Incoming {
     int rank = 0;
     PushPullRequest head{};                   ///< The request that is being received
     bool coming = false;                      ///< A request is being received
     int missing = 0;                          ///< Receives that are not complete: values, a payload
-    int slot = -1;                            ///< Slot of its values; −1: none
     std::optional<PushPullRequest> behind{};  ///< The worker's next request, received meanwhile
     bool begun = false;                       ///< next() has returned a part
+    bool taken = false;  ///< Its values or payload were returned by next() and are not released
+    PushPullParts parts;
+    std::size_t decoded = 0;          ///< Values
+    std::vector<std::byte> values{};  ///< Floats, and behind them what is received in another wire's format
     std::vector<std::byte> payload{};
-    bool payload_taken = false;  ///< Returned by next() and not released
   };
   /// A reply to a worker.
   struct Answer {
@@ -121,18 +112,21 @@ class PushPullServer {
     std::vector<std::byte> payload{};
   };
 
-  std::size_t share_memory(bool copies);
+  void share_memory(bool copies);
   void listen();
   void progress();
+  void test(std::span<const std::size_t> indices);
+  void take(const FinishedRequest& finished);
+  void catch_up(int worker);
   void take_request(int worker, const PushPullRequest& head);
-  void start_receiving();
-  bool start_receiving(int worker);
+  void start_receiving(int worker);
+  std::byte* received(Incoming& from) const;
   void receive_values(int worker);
-  void take_values(std::size_t slot, std::size_t place);
+  void take_values(int worker, std::size_t place);
   void take_part(int worker);
   void complete(int worker);
-  void hand_out(int worker, const PushPullRequest& head, int slot, bool whole);
-  std::span<const float> values_of(const PushPullRequest& head, int index, int rank);
+  void hand_out(int worker, const PushPullRequest& head, bool whole);
+  std::span<const float> values_of(const PushPullRequest& head, Incoming& from);
   void begin_answer(int worker, std::span<const float> values, std::size_t ready);
   void send_answer(int worker);
 
@@ -144,10 +138,8 @@ class PushPullServer {
   std::vector<Incoming> workers_;  ///< By worker
   std::vector<Answer> answers_;    ///< By worker
   std::vector<int> worker_of_rank_;
-  std::vector<Slot> slots_;
   int speaking_;                      ///< Workers whose farewell has not come
   int left_;                          ///< Workers whose farewell next() has not returned
-  std::vector<int> announced_;        ///< Workers whose request waits for buffers, by arrival
   std::vector<WorkerRequest> ready_;  ///< Requests that next() has not returned, by arrival
   std::unique_ptr<PushPullRequests> requests_;
 };

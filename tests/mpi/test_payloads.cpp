@@ -84,7 +84,7 @@ void serve_plans(const Job& job, PushPullServer& server, std::size_t values) {
 using Payloads = ServersAndWorkers;
 
 TEST_F(Payloads, TravelBesideValuesAndWithoutThem) {
-  for (const auto& [slots, shared] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)}) {
+  for (const bool shared : {false, true}) {
     const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
       std::vector<float> from(floats), to(floats);
       std::vector<Bytes> out(shares.size()), back(shares.size());
@@ -116,7 +116,7 @@ TEST_F(Payloads, TravelBesideValuesAndWithoutThem) {
     };
 
     job.run(
-        Sharing::one_run_each, floats, {.shared_memory = shared}, {.slots = slots},
+        Sharing::one_run_each, floats, {.shared_memory = shared}, {},
         [&](PushPullServer& server, std::size_t values) { serve_plans(job, server, values); }, work);
   }
 }
@@ -199,13 +199,18 @@ TEST_F(Payloads, StayUntilTheyAreReleased) {
 
 TEST_F(Payloads, NothingIsAllocatedOnceTheyHaveBeenAsLarge) {
   const auto serve = [&](PushPullServer& server, std::size_t) {
+    std::vector<WorkerRequest> requests;
     std::int64_t after_first = -1;
     while (const auto request = server.next()) {
-      server.release(*request);
       if (request->head.reply_bytes == 0) continue;
-      server.answer_payload(request->worker, server.reply_room(request->worker));
-      // The workers' first steps may mix with others' second ones; by the third all have answers.
-      if (request->head.step == 3 && after_first < 0) after_first = test::allocations_of_this_thread();
+      // In the first step all workers' buffers are needed at once.
+      requests.push_back(*request);
+      if (request->head.step == 0 && static_cast<int>(requests.size()) < job.workers()) continue;
+      for (const WorkerRequest& each : requests)
+        server.answer_payload(each.worker, server.reply_room(each.worker));
+      for (const WorkerRequest& each : requests) server.release(each);
+      requests.clear();
+      if (after_first < 0) after_first = test::allocations_of_this_thread();
     }
     EXPECT_EQ(test::allocations_of_this_thread(), after_first);
   };

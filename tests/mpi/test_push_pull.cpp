@@ -160,41 +160,39 @@ TEST_F(PushPull, SumsOfPartsAreExact) {
 TEST_F(PushPull, AWorkersRequestsComeInItsOrder) {
   constexpr int rounds = 40;
   for (const std::size_t floats : {std::size_t{60}, std::size_t{300'000}}) {
-    for (const int slots : {0, 1}) {
-      const auto serve = [&](PushPullServer& server, std::size_t values) {
-        std::vector<std::int64_t> next(static_cast<std::size_t>(job.workers()));
-        std::vector<float> parameters(values);
-        while (const auto request = server.next()) {
-          if (request->head.kind == RequestKind::farewell) continue;
-          EXPECT_EQ(request->head.step, next[static_cast<std::size_t>(request->worker)]++);
-          EXPECT_EQ(request->head.kind == RequestKind::pull, request->head.step % 3 == 2);
-          for (std::size_t i = 0; i < request->values.size(); ++i) parameters[i] += request->values[i];
-          server.release(*request);
-          server.answer(request->worker, parameters);
+    const auto serve = [&](PushPullServer& server, std::size_t values) {
+      std::vector<std::int64_t> next(static_cast<std::size_t>(job.workers()));
+      std::vector<float> parameters(values);
+      while (const auto request = server.next()) {
+        if (request->head.kind == RequestKind::farewell) continue;
+        EXPECT_EQ(request->head.step, next[static_cast<std::size_t>(request->worker)]++);
+        EXPECT_EQ(request->head.kind == RequestKind::pull, request->head.step % 3 == 2);
+        for (std::size_t i = 0; i < request->values.size(); ++i) parameters[i] += request->values[i];
+        server.release(*request);
+        server.answer(request->worker, parameters);
+      }
+      EXPECT_EQ(next, std::vector<std::int64_t>(next.size(), 3 * rounds));
+    };
+    const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
+      // Each worker adds to a value of its own, and sees what it added.
+      const std::size_t mine = shares.back().runs.front().begin + static_cast<std::size_t>(job.index());
+      std::vector<float> gradients(floats);
+      std::vector<float> parameters(floats);
+      gradients[mine] = 1.0F;
+      for (int step = 0; step < 3 * rounds; ++step) {
+        if (step % 3 == 2) {
+          worker.start_pull(step, parameters);
+        } else {
+          worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
         }
-        EXPECT_EQ(next, std::vector<std::int64_t>(next.size(), 3 * rounds));
-      };
-      const auto work = [&](PushPullWorker& worker, const std::vector<ServerShare>& shares) {
-        // Each worker adds to a value of its own, and sees what it added.
-        const std::size_t mine = shares.back().runs.front().begin + static_cast<std::size_t>(job.index());
-        std::vector<float> gradients(floats);
-        std::vector<float> parameters(floats);
-        gradients[mine] = 1.0F;
-        for (int step = 0; step < 3 * rounds; ++step) {
-          if (step % 3 == 2) {
-            worker.start_pull(step, parameters);
-          } else {
-            worker.start_push_pull({step, 1, 0.0}, gradients, parameters);
-          }
-          worker.wait();
-          if (step % 3 == 2) {
-            ASSERT_EQ(parameters[mine], static_cast<float>((step + 1) / 3 * 2));
-          }
+        worker.wait();
+        if (step % 3 == 2) {
+          ASSERT_EQ(parameters[mine], static_cast<float>((step + 1) / 3 * 2));
         }
-      };
+      }
+    };
 
-      job.run(Sharing::one_run_each, floats, {}, {.slots = slots}, serve, work);
-    }
+    job.run(Sharing::one_run_each, floats, {}, {}, serve, work);
   }
 }
 
@@ -233,13 +231,19 @@ TEST_F(PushPull, NothingIsAllocatedAfterTheFirstStep) {
                                      std::pair(Wire::float16, false), std::pair(Wire::float16, true)}) {
     const auto serve = [&](PushPullServer& server, std::size_t values) {
       std::vector<float> parameters(values);
+      std::vector<WorkerRequest> pushes;
       std::int64_t after_first = -1;
       while (const auto request = server.next()) {
-        server.release(*request);
         if (request->head.kind != RequestKind::push_pull) continue;
-        server.answer(request->worker, parameters);
-        // The workers' first steps may mix with others' second ones; by the third all have answers.
-        if (request->head.step == 3 && after_first < 0) after_first = test::allocations_of_this_thread();
+        // In the first step all workers' buffers are needed at once.
+        pushes.push_back(*request);
+        if (request->head.step == 0 && static_cast<int>(pushes.size()) < job.workers()) continue;
+        for (const WorkerRequest& push : pushes) {
+          server.release(push);
+          server.answer(push.worker, parameters);
+        }
+        pushes.clear();
+        if (after_first < 0) after_first = test::allocations_of_this_thread();
       }
       EXPECT_EQ(test::allocations_of_this_thread(), after_first);
     };

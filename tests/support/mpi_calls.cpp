@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+
 using flotilla::test::mpi_calls;
 
 flotilla::test::MpiCalls& flotilla::test::mpi_calls() {
@@ -57,6 +59,10 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_C
               MPI_Request* request) {
   mpi_calls().partners.insert(from);
   return PMPI_Irecv(data, count, type, from, tag, comm, request);
+}
+int MPI_Testsome(int count, MPI_Request* requests, int* finished, int* indices, MPI_Status* statuses) {
+  mpi_calls().tested = std::max(mpi_calls().tested, count);
+  return PMPI_Testsome(count, requests, finished, indices, statuses);
 }
 
 }  // extern "C"

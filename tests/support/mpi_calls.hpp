@@ -12,6 +12,7 @@ struct MpiCalls {
   int collectives = 0;          ///< MPI_Bcast, MPI_Allreduce, MPI_Allgather, MPI_Allgatherv, MPI_Iallgather
   int sends = 0;                ///< MPI_Send, MPI_Isend
   int receives = 0;             ///< MPI_Recv
+  int tested = 0;               ///< Most requests of one MPI_Testsome
   std::int64_t sent_bytes = 0;  ///< By MPI_Isend of bytes
   std::int64_t gathered = 0;    ///< Values of this rank in MPI_Allgather and MPI_Allgatherv
   std::int64_t reduced = 0;     ///< Values of this rank in MPI_Allreduce
