@@ -194,11 +194,11 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
       restore(file, checkpoint.path, *network_, state_arrays(model, nullptr));
     }
   });
-  if (embeddings_) read_rows(checkpoint, config.data, ranks, shard(data_->size(), network_->batch()));
   watchdog.beat("comparing the data of the ranks", 0);
   check_same_data(world, places, data_->size(),
                   config.data.validation.has_labels() ? "data.validation" : "the input");
   check_targets(*data_, "data.validation", world, watchdog);
+  if (embeddings_) read_rows(checkpoint, config.data, ranks, shard(data_->size(), network_->batch()));
   network_->bind({.parameters = model.parameters,
                   .gradients = {},
                   .statistics = model.statistics,
