@@ -16,13 +16,8 @@ train() {
 }
 # Processes of the training on a host; those that have ended stay as entries: no process reaps them.
 left() { "$hosts" exec "$1" pgrep -r D,R,S,T,t -x flotilla | wc -l; }
-# wait_for_report EVENT: of the job whose launcher is $launcher
-wait_for_report() {
-  until grep -q "\"$1\"" "$work/run/metrics.jsonl" 2>/dev/null; do
-    kill -0 "$launcher" || { cat "$work/errors" >&2; exit 1; }
-    sleep 0.1
-  done
-}
+# The job whose launcher is $launcher must still run.
+goes_on() { kill -0 "$launcher" || { cat "$work/errors" >&2; exit 1; }; }
 newest_reported() { grep '"checkpoint"' "$work/run/metrics.jsonl" | tail -n 1 | grep -o 'step-[0-9]*' | grep -o '[1-9][0-9]*'; }
 # The step of the newest state in a host's memory; 0: there is none.
 in_memory() {
@@ -36,12 +31,13 @@ crash() {
   local began ended launcher code=0 saved rescued resumed
   rm -rf "${work:?}"/run
   SLOTS=2 "$hosts" up 2
-  # The pauses let some seconds pass between checkpoints: a state is in memory after one, and the next checkpoint is far.
-  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 checkpoint.every=400 run.emulate_straggler.rank=0 \
+  # The run has a checkpoint, writes no other one, and is ended once its hosts keep a newer state in memory. How long that
+  # takes depends on what writing a state costs on this machine.
+  train run.output="$work/run" train.epochs=0 train.steps=60 > "$work/out"
+  train run.output="$work/run" train.epochs=100000 run.watchdog_s=4 checkpoint.every=0 run.emulate_straggler.rank=0 \
     run.emulate_straggler.pause_s=0.01 > "$work/out" 2> "$work/errors" &
   launcher=$!
-  wait_for_report checkpoint
-  until [ "$(in_memory "$2")" -gt "$(newest_reported)" ]; do sleep 0.05; done
+  until [ "$(in_memory "$2")" -gt "$(newest_reported)" ]; do goes_on; sleep 0.05; done
   began=$(milliseconds)
   "$hosts" crash "$1"
   until [ "$(left "$2")" = 0 ]; do sleep 0.05; done
@@ -82,7 +78,7 @@ cut_and_join() {
   train run.output="$work/run" train.steps=600 run.watchdog_s=30 run.emulate_straggler.rank=1 \
     run.emulate_straggler.pause_s=0.01 > "$work/out" 2> "$work/errors" &
   launcher=$!
-  wait_for_report step
+  until grep -q '"step"' "$work/run/metrics.jsonl" 2>/dev/null; do goes_on; sleep 0.1; done
   "$hosts" cut h1
   sleep 2
   if grep -q '"end"' "$work/run/metrics.jsonl"; then
