@@ -195,7 +195,9 @@ void for_each_pair(std::int64_t threads, const Direction& d, const Body& body) {
 
 /// The floats in the weights of a pair of blocks: (kernel value, input channel, output channel).
 template <int L>
-constexpr std::int64_t pair_weights = kernel_values* L* L;
+constexpr std::int64_t pair_weights() {
+  return kernel_values * L * L;
+}
 
 /// G w Gᵀ of all weights of a pair of blocks.
 template <int L>
@@ -222,7 +224,7 @@ template <int L>
 void transform_all_weights(std::int64_t threads, const Direction& d, const float* weights,
                            const WeightPanels& u) {
   for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
-    transform_pair<L>(weights + (out * d.in_channels / L + in) * pair_weights<L>, in, out, u);
+    transform_pair<L>(weights + (out * d.in_channels / L + in) * pair_weights<L>(), in, out, u);
   });
 }
 
@@ -232,8 +234,8 @@ template <int L>
 void transform_all_weights_backward(std::int64_t threads, const Direction& d, const float* weights,
                                     const WeightPanels& u) {
   for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
-    const float* const w = weights + (in * d.out_channels / L + out) * pair_weights<L>;
-    std::array<float, pair_weights<L>> turned;
+    const float* const w = weights + (in * d.out_channels / L + out) * pair_weights<L>();
+    std::array<float, pair_weights<L>()> turned;
     float* to = turned.data();
     for (int k = kernel_values - 1; k >= 0; --k) {
       for (int i = 0; i < L; ++i) {
@@ -250,7 +252,7 @@ void transform_all_gradients(std::int64_t threads, const Direction& d, const Wei
                              bool add) {
   constexpr int width = vector_lanes<L>;
   for_each_pair<L>(threads, d, [&](std::int64_t in, std::int64_t out) {
-    float* const pair = dw + (out * d.in_channels / L + in) * pair_weights<L>;
+    float* const pair = dw + (out * d.in_channels / L + in) * pair_weights<L>();
     for (int i = 0; i < L; ++i) {
       for (int lane = 0; lane < L; lane += width) {
         const float* const from = u.at(in * L + i, out * L + lane);
