@@ -34,7 +34,7 @@ std::string record_path(const std::string& run) {
 }
 
 /// The beginning of the names of this user's folders.
-std::string prefix() {
+std::string folder_prefix() {
   return cat("flotilla-", ::getuid(), "-");
 }
 
@@ -65,9 +65,6 @@ ResidentState state_of(const std::string& file, const std::string& checkpoint) {
     if (state.missing.empty()) state.missing = part_damage(checkpoint, part);
   return state;
 }
-
-/// The processes of a killed run may exist a little longer than its launcher.
-constexpr double patience_with_lock_s = 5.0;
 
 constexpr std::time_t forgotten_after_s = 24 * 60 * 60;
 
@@ -105,7 +102,7 @@ void ResidentRecord::remove(const std::string& run) {
   ::unlink(record_path(run).c_str());
 }
 
-ResidentFolder::ResidentFolder(const std::string& id) : path_(cat(memory, "/", prefix(), id)) {}
+ResidentFolder::ResidentFolder(const std::string& id) : path_(cat(memory, "/", folder_prefix(), id)) {}
 
 void ResidentFolder::make(const std::string& run) const {
   if (::mkdir(path_.c_str(), 0700) != 0) fail_to_write(path_, errno, nullptr, "make");
@@ -120,7 +117,7 @@ bool ResidentFolder::is_there() const {
 std::unique_ptr<RunLock> ResidentFolder::take(std::vector<std::string>& lines) const {
   if (!is_there()) return nullptr;
   try {
-    return std::make_unique<RunLock>(path_, patience_with_lock_s);
+    return std::make_unique<RunLock>(path_, RunLock::patience_with_ending_s);
   } catch (const UserError&) {
     lines.push_back(cat("the state in ", path_, " was left alone: ", lock_holder(path_).value_or("a process"),
                         " has it"));
@@ -173,8 +170,8 @@ std::vector<std::string> ResidentFolder::remove_abandoned() {
   std::vector<std::string> ids;
   for (fs::directory_iterator entry(memory, error); !error && entry != fs::directory_iterator();
        entry.increment(error))
-    if (const std::string name = entry->path().filename().string(); name.starts_with(prefix()))
-      ids.push_back(name.substr(prefix().size()));
+    if (const std::string name = entry->path().filename().string(); name.starts_with(folder_prefix()))
+      ids.push_back(name.substr(folder_prefix().size()));
   std::ranges::sort(ids);
   for (const std::string& id : ids) {
     const ResidentFolder folder(id);

@@ -13,7 +13,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t values_at_once = std::int64_t{1} << 20;
-constexpr std::int64_t max_groups = 256;
+constexpr std::int64_t max_listed_groups = 256;
 constexpr std::int64_t max_grouped_values = std::int64_t{1} << 24;  // of a row
 constexpr std::int64_t max_read_bytes = std::int64_t{1} << 28;
 constexpr std::int64_t max_row_bytes = std::int64_t{1} << 30;
@@ -30,7 +30,7 @@ Grouping grouping_of(const ArrayForm& form, bool channels_last) {
   if (extents.size() == 2) grouping = {.groups = extents[1], .inner = 1};
   if (extents.size() == 4) grouping = {.groups = extents[1], .inner = extents[2] * extents[3]};
   if (extents.size() == 4 && channels_last) grouping = {.groups = extents[3], .inner = 1};
-  if (grouping.groups > max_groups || form.row_values() > max_grouped_values) grouping = {};
+  if (grouping.groups > max_listed_groups || form.row_values() > max_grouped_values) grouping = {};
   return grouping;
 }
 

@@ -55,7 +55,7 @@ FastestRows fastest_of(const std::vector<mpi::AllReduceBenchRow>& rows) {
 }
 
 /// "fastest in float32: mpi for 1024 to 4096 bytes, shared-memory for 8192 to 268435456 bytes"
-std::string text_of(const FastestRows& fastest) {
+std::string rows_text(const FastestRows& fastest) {
   std::string text = "fastest in float32:";
   for (auto first = fastest.begin(); first != fastest.end();) {
     auto next = first;
@@ -231,7 +231,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
       write_text_file_atomically(arguments.json, rows.dump(2) + "\n");
     const std::string wrong = all_correct ? "" : "an all-reduce gave a wrong sum: see the rows above";
     if (const FastestRows fastest = fastest_of(measured); world.is_root()) {
-      print_line(text_of(fastest));
+      print_line(rows_text(fastest));
       std::vector<Figure> figures;
       if (!fastest.empty())
         figures = {{"bytes", static_cast<double>(fastest.rbegin()->first)},

@@ -29,7 +29,8 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::int64_t max_labels = 16777216;  ///< The largest model.classes: a list's labels are not checked
+constexpr std::int64_t most_classes =
+    16777216;  ///< The largest model.classes: a list's labels are not checked
 constexpr std::int64_t batch_of_list = 32;
 
 /// The configuration that a deck would give.
@@ -43,7 +44,7 @@ Config config_of(const BenchInputArguments& arguments) {
   config.data.resize_filter = arguments.filter;
   config.data.threads = arguments.threads;
   config.device.kind = arguments.device;
-  config.model.classes = max_labels;
+  config.model.classes = most_classes;
   config.train.batch_size = batch_of_list;
   return config;
 }

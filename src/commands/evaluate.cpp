@@ -50,7 +50,7 @@ std::size_t width_of(std::int64_t number) {
 
 constexpr std::size_t max_shown_outputs = 32;
 
-std::string text_of(const Metric& metric, double value) {
+std::string metric_text(const Metric& metric, double value) {
   return metric.shown == Shown::significant ? fmt::format("{:.6g}", value) : fmt::format("{:.5f}", value);
 }
 
@@ -62,7 +62,7 @@ std::vector<std::string> lines_of(const Figures& figures, std::int64_t classes) 
     if (found == figures.end() || metric.of == MetricOf::all || metric.key.ends_with("_bound")) continue;
     if (!metric.is_shown(classes, found->second)) continue;
     lines.push_back(fmt::format("{:<12}{}", metric.label.empty() ? metric.key : metric.label,
-                                text_of(metric, found->second)));
+                                metric_text(metric, found->second)));
     if (const auto bound = figures.find(cat(metric.key, "_bound")); bound != figures.end())
       lines.back() += fmt::format(", ± {:.5f} by its bins", bound->second);
   }
@@ -82,7 +82,8 @@ std::vector<std::string> lines_of(const std::vector<Figures>& outputs) {
     if (!outputs.front().contains(metric.key)) continue;
     lines[0] += fmt::format("{:>14}", metric.key);
     for (std::size_t output = 0; output < outputs.size(); ++output)
-      lines[1 + output] += fmt::format("{:>14}", text_of(metric, outputs[output].find(metric.key)->second));
+      lines[1 + output] +=
+          fmt::format("{:>14}", metric_text(metric, outputs[output].find(metric.key)->second));
   }
   return lines;
 }

@@ -24,10 +24,10 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t max_texts = 1000;      // of a column that are counted
-constexpr std::size_t max_categories = 100;  // of a column that the deck takes as one of categories
-constexpr std::size_t max_classes = 20;      // of integers that the deck takes for labels
-constexpr std::int64_t min_to_divide = 10;   // samples of which the deck holds some back
+constexpr std::size_t max_texts = 1000;           // of a column that are counted
+constexpr std::size_t max_deck_categories = 100;  // of a column that the deck takes as one of categories
+constexpr std::size_t max_classes = 20;           // of integers that the deck takes for labels
+constexpr std::int64_t min_to_divide = 10;        // samples of which the deck holds some back
 
 /// The facts about a column.
 struct TableColumn {
@@ -195,8 +195,8 @@ std::string reason_to_ignore(const Table& table, const TableColumn& column) {
   const bool counts = column.whole && column.numbers == table.rows && column.texts.size() > max_classes &&
                       column.high - column.low + 1.0 == static_cast<double>(table.rows);
   if (counts && !column.is_text()) return "counts the lines";
-  const bool many = column.is_text() && column.texts.size() > max_categories;
-  return many ? cat("has more than ", max_categories, " different texts") : "";
+  const bool many = column.is_text() && column.texts.size() > max_deck_categories;
+  return many ? cat("has more than ", max_deck_categories, " different texts") : "";
 }
 
 std::string deck_of(const Table& table, const std::string& target_name) {

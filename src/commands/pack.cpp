@@ -66,16 +66,11 @@ struct Packed {
   std::int64_t bytes = 0;     ///< Size of the images in both
 };
 
-bool names_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
 Packing open_packing(const PackArguments& arguments) {
   Packing packing;
   fs::path named = fs::path(arguments.list).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();  // "train/"
-  if (names_folder(arguments.list)) {
+  if (is_folder(arguments.list)) {
     const std::vector<std::string> classes = class_folders(arguments.list);
     packing.list = read_image_folder(arguments.list, {.classes = std::ssize(classes)});
     for (const std::string& name : classes) packing.classes += name + "\n";

@@ -18,7 +18,7 @@ namespace flotilla {
 namespace {
 
 /// The processes of a killed run may exist a little longer than its launcher, and other hosts rescue too.
-constexpr double patience_with_lock_s = 60.0;
+constexpr double patience_with_rescue_s = 60.0;
 
 struct RescueArguments {
   std::string run;
@@ -47,7 +47,7 @@ std::string rescue_state(const RescueArguments& given, const ResidentRecord& rec
 int rescue(const RescueArguments& given) {
   if (!is_there(given.run))
     throw UserError(cat("'", given.run, "' is not there: name the folder of a run (run.output)"));
-  const RunLock lock(given.run, given.dry_run ? 0.0 : patience_with_lock_s);
+  const RunLock lock(given.run, given.dry_run ? 0.0 : patience_with_rescue_s);
   if (!lock.warning().empty()) print_error_line(cat("flotilla: warning: ", lock.warning()));
   std::optional<ResidentRecord> record = ResidentRecord::read(given.run);
   if (!record) {

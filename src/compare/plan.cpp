@@ -46,9 +46,9 @@ std::string folder_name(const std::string& name) {
 }
 
 /// Reads a plan's tree into a Plan.
-class PlanReader {
+class PlanParser {
  public:
-  PlanReader(Plan& plan, Mistakes& mistakes) : plan_(plan), mistakes_(mistakes) {}
+  PlanParser(Plan& plan, Mistakes& mistakes) : plan_(plan), mistakes_(mistakes) {}
 
   void read(const config::Table& table) {
     const std::map<std::string, std::function<void(const Node&)>> keys = {
@@ -245,7 +245,7 @@ PlanReading read_plan(const std::string& path, const std::string& text) {
   if (const auto* syntax = std::get_if<config::SyntaxMistake>(&parsed))
     mistakes.add({syntax->position, {}}, syntax->text);
   else
-    PlanReader(plan, mistakes).read(std::get<config::Table>(parsed));
+    PlanParser(plan, mistakes).read(std::get<config::Table>(parsed));
   if (!plan.deck.empty() && fs::path(plan.deck).is_relative())
     plan.deck = (fs::path(path).parent_path() / plan.deck).lexically_normal().string();
   reading.mistakes = mistakes.lines();

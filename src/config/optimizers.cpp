@@ -26,7 +26,7 @@ UpdateRule with_momentum(const OptimizerConfig& config) {
   return Rule{static_cast<float>(config.momentum)};
 }
 
-const std::vector<OptimizerDescriptor>& table() {
+const std::vector<OptimizerDescriptor>& all_optimizers() {
   static const std::vector<OptimizerDescriptor> all = {
       {.kind = OptimizerKind::sgd,
        .keys = {"decay"},
@@ -69,18 +69,18 @@ const std::vector<OptimizerDescriptor>& table() {
 }  // namespace
 
 std::span<const OptimizerDescriptor> optimizers() {
-  return table();
+  return all_optimizers();
 }
 
 const OptimizerDescriptor& descriptor_of(OptimizerKind kind) {
-  const auto found = std::ranges::find(table(), kind, &OptimizerDescriptor::kind);
-  require(found != table().end(), "an unknown optimizer");
+  const auto found = std::ranges::find(all_optimizers(), kind, &OptimizerDescriptor::kind);
+  require(found != all_optimizers().end(), "an unknown optimizer");
   return *found;
 }
 
 std::vector<std::string> optimizers_with(std::string_view key) {
   std::vector<std::string> words;
-  for (const OptimizerDescriptor& each : table())
+  for (const OptimizerDescriptor& each : all_optimizers())
     if (std::ranges::count(each.keys, key) > 0) words.emplace_back(word(each.kind));
   return words;
 }
@@ -100,7 +100,7 @@ bool needs_norms(const OptimizerConfig& config) {
 RowRule row_rule(const OptimizerConfig& config) {
   if (needs_norms(config)) {
     std::vector<std::string_view> others;
-    for (const OptimizerDescriptor& each : table())
+    for (const OptimizerDescriptor& each : all_optimizers())
       if (!each.needs_norms) others.push_back(word(each.kind));
     const std::string_view last = others.back();
     others.pop_back();

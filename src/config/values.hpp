@@ -19,6 +19,9 @@ std::string_view type_name(const Value& like);
 /// The value as TOML; a number reads back to the same bits.
 std::string toml_text(const Value& value);
 
+/// The bytes that some editors put in front of UTF-8 text.
+inline constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
+
 /// Whether `text` is UTF-8, as TOML and JSON require of all text.
 bool is_utf8(std::string_view text);
 

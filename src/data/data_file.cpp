@@ -96,7 +96,6 @@ constexpr const char* numpy_reads = "data.kind = \"numpy\" reads it";
 constexpr const char* cifar_reads = "data.kind = \"cifar\" reads it";
 constexpr const char* images_read =
     "data.kind = \"image-folder\", \"image-list\" and \"webdataset\" read such images";
-constexpr const char* to_png = "convert it to JPEG or PNG";
 constexpr const char* to_npz = "write its numbers with numpy.savez, for data.kind = \"numpy\"";
 constexpr const char* fetch_again = "copy or download it again";
 constexpr const char* torch_converts =
@@ -115,21 +114,21 @@ constexpr auto other_format = FileFormat::other;
 constexpr std::array signatures = {
     Signature{0, "\xFF\xD8\xFF"sv, FileFormat::jpeg, "a JPEG image", images_read, true},
     Signature{0, "\x89PNG\r\n\x1A\n"sv, FileFormat::png, "a PNG image", images_read, true},
-    Signature{0, "GIF87a"sv, other_format, "a GIF image", to_png, true},
-    Signature{0, "GIF89a"sv, other_format, "a GIF image", to_png, true},
-    Signature{8, "WEBP"sv, other_format, "a WebP image", to_png, true},
-    Signature{0, "II*\0"sv, other_format, "a TIFF image", to_png, true},
-    Signature{0, "MM\0*"sv, other_format, "a TIFF image", to_png, true},
-    Signature{4, "ftypavi"sv, other_format, "an AVIF image", to_png, true},
-    Signature{4, "ftyphe"sv, other_format, "an HEIC image", to_png, true},
-    Signature{4, "ftypmif1"sv, other_format, "an HEIC image", to_png, true},
+    Signature{0, "GIF87a"sv, other_format, "a GIF image", image_advice, true},
+    Signature{0, "GIF89a"sv, other_format, "a GIF image", image_advice, true},
+    Signature{8, "WEBP"sv, other_format, "a WebP image", image_advice, true},
+    Signature{0, "II*\0"sv, other_format, "a TIFF image", image_advice, true},
+    Signature{0, "MM\0*"sv, other_format, "a TIFF image", image_advice, true},
+    Signature{4, "ftypavi"sv, other_format, "an AVIF image", image_advice, true},
+    Signature{4, "ftyphe"sv, other_format, "an HEIC image", image_advice, true},
+    Signature{4, "ftypmif1"sv, other_format, "an HEIC image", image_advice, true},
     Signature{4, "ftyp"sv, other_format, "a video", "write its frames as JPEG or PNG images"},
-    Signature{0, "\0\0\0\x0CjP  "sv, other_format, "a JPEG 2000 image", to_png, true},
-    Signature{0, "\xFF\x4F\xFF\x51"sv, other_format, "a JPEG 2000 image", to_png, true},
-    Signature{0, "\0\0\0\x0CJXL "sv, other_format, "a JPEG XL image", to_png, true},
-    Signature{0, "\xFF\x0A"sv, other_format, "a JPEG XL image", to_png, true},
-    Signature{0, "8BPS"sv, other_format, "a Photoshop image", to_png, true},
-    Signature{0, "%PDF"sv, other_format, "a PDF file", to_png},
+    Signature{0, "\0\0\0\x0CjP  "sv, other_format, "a JPEG 2000 image", image_advice, true},
+    Signature{0, "\xFF\x4F\xFF\x51"sv, other_format, "a JPEG 2000 image", image_advice, true},
+    Signature{0, "\0\0\0\x0CJXL "sv, other_format, "a JPEG XL image", image_advice, true},
+    Signature{0, "\xFF\x0A"sv, other_format, "a JPEG XL image", image_advice, true},
+    Signature{0, "8BPS"sv, other_format, "a Photoshop image", image_advice, true},
+    Signature{0, "%PDF"sv, other_format, "a PDF file", image_advice},
     Signature{0, "\x1F\x8B"sv, other_format, "a gzip file", "decompress it with gunzip"},
     Signature{4, "1AY&SY"sv, other_format, "a bzip2 file", "decompress it with bunzip2"},
     Signature{0, "\xFD\x37zXZ\0"sv, other_format, "an xz file", "decompress it with unxz"},
@@ -188,7 +187,7 @@ FileKind kind_of_text(std::string_view text) {
     return kind(other_format, "an HTML page",
                 "servers send one instead of a file that they lack: download it again");
   if (small.starts_with("<svg") || small.starts_with("<?xml"))
-    return kind(other_format, "an SVG or XML file", to_png, true);
+    return kind(other_format, "an SVG or XML file", image_advice, true);
   for (const DataReader* reader : data_readers)
     if (reader->is_line != nullptr && reader->is_line(line)) return reader->file;
   const std::size_t second = line.find_first_not_of(" \t[", 1);  // decks have "[name]"
@@ -259,9 +258,9 @@ FileKind kind_of_bytes(std::span<const std::byte> begin) {
     if (bytes.size() > each.at && bytes.substr(each.at).starts_with(each.bytes))
       return kind(each.format, each.name, each.advice, each.is_image);
   if (bytes.starts_with("BM") && bytes.size() > 9 && bytes.substr(6, 4) == "\0\0\0\0"sv)
-    return kind(other_format, "a BMP image", to_png, true);
+    return kind(other_format, "a BMP image", image_advice, true);
   if (bytes.size() > 2 && bytes[0] == 'P' && '1' <= bytes[1] && bytes[1] <= '6' && bytes[2] == '\n')
-    return kind(other_format, "a PNM image", to_png, true);
+    return kind(other_format, "a PNM image", image_advice, true);
   for (std::size_t at = 0; at + hdf5_signature.size() <= bytes.size(); at = at == 0 ? 512 : 2 * at)
     if (bytes.substr(at).starts_with(hdf5_signature))
       return kind(FileFormat::hdf5, "an HDF5 file", hdf5_reads);

@@ -29,6 +29,9 @@ void warn_of_trailing_bytes(const std::string& path, std::int64_t bytes);
 /// @throws UserError if one is missing or unreadable
 void check_data_files(const Config& config, bool validation_only);
 
+/// For images that no reader takes.
+inline constexpr const char* image_advice = "convert it to JPEG or PNG";
+
 /// The formats that readers ask for; all others that are recognised are `other`.
 enum class FileFormat {
   unknown,

@@ -4,16 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
-#include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 
 namespace {
-
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 std::string without_blanks_around(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t\r");
@@ -24,7 +22,7 @@ std::string without_blanks_around(const std::string& line) {
 std::vector<std::string> read_names(const std::string& path, std::int64_t classes) {
   refuse_other_kinds(path, FileFormat::text, "a list of class names");
   std::string text = open_data_file(path).text();
-  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  if (text.starts_with(config::utf8_mark)) text.erase(0, config::utf8_mark.size());
   std::istringstream lines(text);
   std::vector<std::string> names;
   std::vector<std::string> behind_numbers;
@@ -68,11 +66,8 @@ std::vector<std::string> class_names(const DataConfig& data, std::int64_t classe
 
 std::vector<std::string> names_beside(const DataConfig& data, const char* file, std::int64_t classes) {
   const std::filesystem::path path = original_path(data.train);
-  std::error_code error;
-  const bool is_folder = std::filesystem::is_directory(path, error);
-  const std::string beside = ((is_folder ? path : path.parent_path()) / file).string();
-  return std::filesystem::is_regular_file(beside, error) ? read_names(beside, classes)
-                                                         : std::vector<std::string>();
+  const std::string beside = ((is_folder(path) ? path : path.parent_path()) / file).string();
+  return is_file(beside) ? read_names(beside, classes) : std::vector<std::string>();
 }
 
 }  // namespace flotilla

@@ -12,12 +12,14 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <system_error>
 
 #include "kernels/error.hpp"
 #include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 
@@ -47,6 +49,10 @@ std::string LeftOut::lines() const {
   for (const Kind& kind : kinds_)
     text += cat(kind.count, '\t', kind.what, '\t', config::printable(kind.example), '\t', kind.advice, '\n');
   return text;
+}
+
+void LeftOut::add_lines(std::string_view lines) {
+  for (const auto line : std::views::split(lines, '\n')) add_line({line.begin(), line.end()});
 }
 
 bool LeftOut::add_line(std::string_view line) {
@@ -80,16 +86,6 @@ std::string_view take_digits(std::string_view& text) {
   text.remove_prefix(size);
   while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
   return digits;
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-bool is_file(const std::string& path) {
-  std::error_code ignored;  // a dangling link is no file
-  return fs::is_regular_file(path, ignored);
 }
 
 /// Leaves those that are data.

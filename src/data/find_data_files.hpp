@@ -22,9 +22,10 @@ class LeftOut {
   /// empty.
   std::string text() const;
 
-  /// For another process: a line for each kind, to be added by add_line() without its line feed.
+  /// For another process: a line for each kind.
   std::string lines() const;
-  /// @returns false if it is no such line
+  void add_lines(std::string_view lines);
+  /// @param line one of lines(), without its line feed  @returns false if it is none
   bool add_line(std::string_view line);
 
  private:

@@ -12,7 +12,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::size_t max_bytes = 30000;  // an attribute of HDF5 has 64 KiB for all choices
+constexpr std::size_t max_found_bytes = 30000;  // an attribute of HDF5 has 64 KiB for all choices
 
 }  // namespace
 
@@ -24,10 +24,10 @@ std::string found_text(const Config& config) {
       {"classes", found.classes},     {"class_count", found.class_count}, {"input_mean", found.input_mean},
       {"input_std", found.input_std}, {"target_mean", found.target_mean}, {"target_std", found.target_std}};
   const std::string text = json.dump();
-  if (text.size() > max_bytes)
+  if (text.size() > max_found_bytes)
     throw UserError(
         cat("what the training data say (names of columns, categories, classes, scaling) takes ", text.size(),
-            " bytes, and a checkpoint keeps ", max_bytes,
+            " bytes, and a checkpoint keeps ", max_found_bytes,
             ": leave out columns of many categories by data.ignored_columns, or shorten the texts"));
   return text;
 }

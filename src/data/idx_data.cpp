@@ -25,7 +25,7 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t max_pixels = std::int64_t{1} << 26;  // of one image: more is a damaged header
-constexpr const char* again = "; copy or download the file again";
+constexpr const char* idx_again = "; copy or download the file again";
 
 std::uint32_t big_endian(std::span<const std::uint8_t> from) {
   return std::uint32_t{from[0]} << 24 | std::uint32_t{from[1]} << 16 | std::uint32_t{from[2]} << 8 | from[3];
@@ -74,8 +74,8 @@ std::string foreign(std::uint32_t magic, IdxKind kind) {
 /// Reads the header out of its first bytes. @throws UserError if they are not what `kind` says.
 void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> header) {
   const auto fail = [&](const auto&... what) { throw UserError(cat(idx.path, ": ", what...)); };
-  if (header.empty()) fail("is empty", again);
-  if (header.size() < 4) fail("is truncated: ", header.size(), " bytes, no magic number", again);
+  if (header.empty()) fail("is empty", idx_again);
+  if (header.size() < 4) fail("is truncated: ", header.size(), " bytes, no magic number", idx_again);
   const std::uint32_t magic = big_endian(header);
   idx.type = static_cast<int>(magic >> 8);
   const std::uint32_t extents = magic & 0xffU;
@@ -84,7 +84,8 @@ void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> head
   idx.header_bytes = 4 + 4 * std::int64_t{extents};
   idx.begin = idx.header_bytes;
   if (std::ssize(header) < idx.header_bytes) {
-    fail("is truncated: ends at byte ", header.size(), " of its ", idx.header_bytes, "-byte header", again);
+    fail("is truncated: ends at byte ", header.size(), " of its ", idx.header_bytes, "-byte header",
+         idx_again);
   }
   idx.items = big_endian(header.subspan(4));
   if (idx.items == 0) fail("holds no ", name(kind), " (bytes 4 to 7: count 0); give a file that does");
@@ -101,7 +102,7 @@ void parse_header(IdxFile& idx, IdxKind kind, std::span<const std::uint8_t> head
   // Both factors are below 2³², so the product of two fits; that of all three is bounded by this check.
   if (idx.rows == 0 || idx.columns == 0 || idx.rows > max_pixels / idx.columns) {
     fail("its images are ", idx.rows, "x", idx.columns, " (bytes 8 to 15), which cannot be right: 1 to ",
-         max_pixels, " pixels are allowed", again);
+         max_pixels, " pixels are allowed", idx_again);
   }
 }
 
@@ -112,9 +113,9 @@ std::string wrong_length(const IdxFile& idx, IdxKind kind, std::int64_t there) {
       cat("its header promises ", idx.items, " ", name(kind), " of ", bytes, bytes == 1 ? " byte" : " bytes");
   if (there > wanted)
     return cat(idx.path, ": is too long: ", promise, ", but data go on after byte ",
-               idx.header_bytes + wanted, again);
+               idx.header_bytes + wanted, idx_again);
   return cat(idx.path, ": is truncated: ", promise, ", but the data end at byte ", idx.header_bytes + there,
-             ", in item ", there / bytes, again);
+             ", in item ", there / bytes, idx_again);
 }
 
 /// Reads the next bytes of a file, plain or inflated, and returns how many there were.

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t min_step = 4096;
 constexpr std::size_t max_step = 256 * 1024;
 constexpr std::size_t longest_line = std::size_t{16} << 20;
-constexpr std::size_t group = 64;  // blocks of an index
+constexpr std::size_t blocks_of_entry = 64;  // blocks of an index
 
 }  // namespace
 
@@ -103,7 +103,7 @@ void SampleIndex::add(std::vector<Block> blocks) {
     blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
   }
   for (; k < blocks_.size(); ++k) {
-    if (k % group == 0) before_.push_back(size_);
+    if (k % blocks_of_entry == 0) before_.push_back(size_);
     size_ += blocks_[k].samples;
   }
 }
@@ -111,7 +111,7 @@ void SampleIndex::add(std::vector<Block> blocks) {
 SampleIndex::Entry SampleIndex::before(std::int64_t sample) const {
   require(0 <= sample && sample < size_, "no sample ", sample, " in a file of ", size_);
   const auto behind = std::upper_bound(before_.begin(), before_.end(), sample);
-  std::size_t k = group * static_cast<std::size_t>(behind - before_.begin() - 1);
+  std::size_t k = blocks_of_entry * static_cast<std::size_t>(behind - before_.begin() - 1);
   Entry entry{.sample = *(behind - 1)};
   while (entry.sample + blocks_[k].samples <= sample) entry.sample += blocks_[k++].samples;
   const auto begin_of = [&](std::size_t block) {
@@ -127,8 +127,9 @@ SampleIndex::Entry SampleIndex::before(std::int64_t sample) const {
 
 std::pair<std::int64_t, bool> SampleIndex::known_before(std::int64_t byte) const {
   const auto k = std::min(static_cast<std::size_t>(byte / block_bytes_), blocks_.size() - 1);
-  std::int64_t samples = before_[k / group];
-  for (std::size_t block = k / group * group; block < k; ++block) samples += blocks_[block].samples;
+  std::int64_t samples = before_[k / blocks_of_entry];
+  for (std::size_t block = k / blocks_of_entry * blocks_of_entry; block < k; ++block)
+    samples += blocks_[block].samples;
   const bool begins = blocks_[k].samples > 0 && blocks_[k].begin <= byte % block_bytes_;
   return {std::max<std::int64_t>(begins ? samples : samples - 1, 0), begins && blocks_[k].samples > 1};
 }

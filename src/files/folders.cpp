@@ -36,6 +36,16 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 bool is_there(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) return true;

@@ -11,6 +11,12 @@ std::string folder_of(const std::string& path);  ///< "." for a plain name.
 /// stale handle, no permission): only what it calls "no such file or directory" is not there.
 bool is_there(const std::string& path);
 
+/// Whether that is a folder, or a link to one; false where the system cannot tell.
+bool is_folder(const std::string& path);
+
+/// Whether that is a regular file, or a link to one; false where the system cannot tell.
+bool is_file(const std::string& path);
+
 /// Returns when the names in a folder are on the disk: without it, a crash of the machine may undo a rename.
 /// File systems that cannot do this for folders say so with EINVAL or ENOTSUP (some network file systems);
 /// that is no failure: their servers order and keep renames themselves, and no other call would do more.

@@ -10,6 +10,9 @@ namespace flotilla {
 /// the process ends, however it ends. Where the file system has no locks, there is a warning instead.
 class RunLock {
  public:
+  /// The processes of a killed run may exist a little longer than its launcher.
+  static constexpr double patience_with_ending_s = 5.0;
+
   /// Waits up to `patience_s` for a run that is ending. @throws UserError naming the process that holds the
   /// lock.
   explicit RunLock(const std::string& folder, double patience_s = 0.0);

@@ -43,16 +43,20 @@ std::string ways_out(const std::string& limit) {
       limit.substr(0, limit.find(' ')), " to go on from this checkpoint");
 }
 
+bool is_at_last_epoch(const TrainConfig& train, const Position& position) {
+  return train.epochs > 0 && position.epoch >= train.epochs;
+}
+
 }  // namespace
 
 bool is_at_limit(const TrainConfig& train, std::int64_t step, const Position& position) {
-  return (train.epochs > 0 && position.epoch >= train.epochs) || (train.steps > 0 && step >= train.steps);
+  return is_at_last_epoch(train, position) || (train.steps > 0 && step >= train.steps);
 }
 
 std::string reached_limit(const TrainConfig& train, std::int64_t step, const Position& position) {
   if (!is_at_limit(train, step, position)) return {};
-  const bool epochs = train.epochs > 0 && position.epoch >= train.epochs;
-  return epochs ? cat("train.epochs = ", train.epochs) : cat("train.steps = ", train.steps);
+  return is_at_last_epoch(train, position) ? cat("train.epochs = ", train.epochs)
+                                           : cat("train.steps = ", train.steps);
 }
 
 std::string nothing_left(const Config& config, const Sharding& sharding, const Beginning& beginning) {

@@ -10,13 +10,6 @@
 
 namespace flotilla {
 
-namespace {
-
-/// The processes of a killed run may exist a little longer than its launcher.
-constexpr double patience_with_lock_s = 5.0;
-
-}  // namespace
-
 SavingWorkers saving_workers(const mpi::Communicator& workers, const mpi::Place& place) {
   if (workers.size() == 1) return {};
   // Shared because a function is copied; and a thread that is left alone may hold the last copy.
@@ -42,7 +35,7 @@ RunFolder::RunFolder(const Config& config, const mpi::Communicator& workers, mpi
   agree(workers_, [&] {
     const mpi::CpuProgressScope working(watchdog_, "locking the run's folder");
     if (workers_.is_root() && is_there(config_.run.output))
-      lock_.emplace(config_.run.output, patience_with_lock_s);
+      lock_.emplace(config_.run.output, RunLock::patience_with_ending_s);
   });
 }
 
@@ -55,7 +48,7 @@ void RunFolder::open(const mpi::Place& place, const LoadedCheckpoint* resumed, c
     if (!workers_.is_root()) return;
     if (!lock_) {
       make_output_folder(config_.run.output);
-      lock_.emplace(config_.run.output, patience_with_lock_s);
+      lock_.emplace(config_.run.output, RunLock::patience_with_ending_s);
     }
     open_files(place.rank, resumed, saving);
   });

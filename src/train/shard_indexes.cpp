@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <filesystem>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -38,11 +37,6 @@ std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation)
     }
   }
   return shards;
-}
-
-bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
 }
 
 /// Path, length and text of the index; empty if the shard has mistakes.

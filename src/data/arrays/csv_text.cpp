@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 #include "src/data/data_file.hpp"
 #include "src/files/gzip_reader.hpp"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::size_t csv_piece_bytes = std::size_t{1} << 20;
 constexpr std::size_t max_csv_pieces = 16;  // read at once
-constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
 
 std::string_view without_blanks(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -116,7 +116,7 @@ void read_csv_pieces(const File& file, const std::function<bool(const std::vecto
     const std::size_t got = read(std::as_writable_bytes(std::span(buffer).subspan(kept)));
     ended = kept + got < buffer.size();
     std::string_view rest(buffer.data(), kept + got);
-    if (first && rest.starts_with(utf8_mark)) rest.remove_prefix(utf8_mark.size());
+    if (first && rest.starts_with(config::utf8_mark)) rest.remove_prefix(config::utf8_mark.size());
     std::vector<CsvPiece> pieces;
     // A line feed ends a record where an even number of quotes precedes it.
     bool in_quotes = false;

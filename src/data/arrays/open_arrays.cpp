@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "kernels/error.hpp"
@@ -20,6 +19,7 @@
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/files/file.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 
@@ -29,11 +29,6 @@ namespace fs = std::filesystem;
 
 std::string file_name(const std::string& path) {
   return fs::path(path).filename().string();
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
 }
 
 const ArrayFormat& format_of(const DataConfig& data) {

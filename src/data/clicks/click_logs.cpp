@@ -5,11 +5,11 @@
 #include <bit>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <tuple>
 #include <utility>
 
 #include "kernels/error.hpp"
+#include "src/config/values.hpp"
 #include "src/data/data_reader.hpp"
 #include "src/files/gzip_reader.hpp"
 #include "src/files/packed_fields.hpp"
@@ -20,7 +20,6 @@ namespace flotilla {
 namespace {
 
 constexpr std::int64_t samples_checked = 100;
-constexpr std::array<std::byte, 3> byte_order_mark = {std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};
 
 // Small files get an entry of the index for about each sample. In larger ones a sample is found in 32 KiB and
 // the rest of a line; the index takes 1/8,192 of their size.
@@ -29,8 +28,9 @@ constexpr std::int64_t max_block_bytes = std::int64_t{32} << 10;
 constexpr std::int64_t most_small_blocks = std::int64_t{1} << 20;
 
 std::int64_t text_begin(const File& file) {
-  std::array<std::byte, 3> begin{};
-  return file.read_some(0, begin) == begin.size() && begin == byte_order_mark ? 3 : 0;
+  std::array<char, config::utf8_mark.size()> begin{};
+  const std::size_t there = file.read_some(0, std::as_writable_bytes(std::span(begin)));
+  return std::string_view(begin.data(), there) == config::utf8_mark ? there : 0;
 }
 
 std::optional<File> copy_of(const std::string& path, const std::map<std::string, std::string>& inflated) {
@@ -240,8 +240,7 @@ std::string ClickLogs::listed() const {
 ClickLogs ClickLogs::of_listed(std::string_view text, const std::map<std::string, std::string>& inflated) {
   ClickLogs logs;
   logs.mistake = take_text(text);
-  for (const std::string_view lines = take_text(text); const auto line : std::views::split(lines, '\n'))
-    logs.left_out.add_line({line.begin(), line.end()});
+  logs.left_out.add_lines(take_text(text));
   for (std::string* place : {&logs.of_training.minus, &logs.of_training.zero, &logs.of_training.two})
     *place = take_text(text);
   logs.of_training.ones = take_number<std::int64_t>(text);

@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr int deepest = 16;
 constexpr std::size_t max_names_told = 5;
-constexpr std::string_view to_png = "convert it to JPEG or PNG";
 
 [[noreturn]] void throw_unreadable(const std::string& path, const std::error_code& error) {
   throw UserError(cat(config::printable(path), ": this folder cannot be read: ", error.message(),
@@ -47,7 +46,7 @@ void each_entry(const std::string& path, LeftOut& left_out, const Visit& visit) 
   if (error) throw_unreadable(path, error);
 }
 
-bool is_folder(const fs::directory_entry& entry) {
+bool leads_to_folder(const fs::directory_entry& entry) {
   std::error_code ignored;  // a dangling link is no folder
   return entry.is_directory(ignored);
 }
@@ -57,7 +56,7 @@ void leave_out(const std::string& path, const std::string& name, std::int64_t& l
                LeftOut& left_out) {
   constexpr std::int64_t max_looked_into = 1000;
   std::string_view what = foreign_image_of(small_ending(name));
-  std::string_view advice = what.empty() ? "" : to_png;
+  std::string_view advice = what.empty() ? "" : image_advice;
   std::error_code ignored;
   if (what.empty() && ++looked_into <= max_looked_into && fs::is_regular_file(path, ignored)) {
     try {
@@ -65,7 +64,7 @@ void leave_out(const std::string& path, const std::string& name, std::int64_t& l
       if (kind.is_image && !kind.gzipped) {
         what = kind.name.substr(kind.name.find(' ') + 1);
         const bool is_read = kind.format == FileFormat::jpeg || kind.format == FileFormat::png;
-        advice = is_read ? "let its name end in .jpg or .png" : to_png;
+        advice = is_read ? "let its name end in .jpg or .png" : image_advice;
       }
     } catch (const UserError&) {  // unreadable
     }
@@ -78,7 +77,7 @@ std::vector<std::string> classes_of(const std::string& path, LeftOut& left_out) 
   std::vector<std::string> names;
   std::int64_t looked_into = 0;
   each_entry(path, left_out, [&](const std::string& name, const fs::directory_entry& entry) {
-    if (is_folder(entry)) {
+    if (leads_to_folder(entry)) {
       names.push_back(name);
     } else {
       leave_out(entry.path().string(), name, looked_into, left_out);
@@ -99,7 +98,7 @@ void collect(const std::string& folder, int depth, std::vector<std::string>& ima
     std::string path = folder;
     if (!path.ends_with('/')) path += '/';
     path += name;
-    if (is_folder(entry)) {
+    if (leads_to_folder(entry)) {
       collect(path, depth + 1, images, looked_into, left_out);
     } else if (has_image_ending(name)) {
       images.push_back(std::move(path));

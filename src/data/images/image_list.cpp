@@ -5,7 +5,6 @@
 #include <charconv>
 #include <filesystem>
 #include <numeric>
-#include <ranges>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -77,7 +76,7 @@ void parse(const ImageListOptions& options, ImageList& list, ListMistakes& mista
   const std::string_view text = list.text;
   list.entries.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
   std::size_t next = list.parts.back().begin;
-  if (text.substr(next).starts_with("\xEF\xBB\xBF")) next += 3;
+  if (text.substr(next).starts_with(config::utf8_mark)) next += config::utf8_mark.size();
   ProgressLine progress("reading the list of images", std::ssize(text), Amount::bytes);
   while (next < text.size()) {
     progress.at(static_cast<std::int64_t>(next));
@@ -207,8 +206,7 @@ ImageList ImageList::of_serialised(std::string_view bytes) {
   list.entries = take_vector<Entry>(bytes);
   for (std::string* field : {&list.source, &list.root, &list.below, &list.text, &list.description})
     *field = take_text(bytes);
-  for (const std::string_view lines = take_text(bytes); const auto line : std::views::split(lines, '\n'))
-    list.left_out.add_line({line.begin(), line.end()});
+  list.left_out.add_lines(take_text(bytes));
   while (!bytes.empty()) {
     Part part;
     part.begin = take_number<decltype(part.begin)>(bytes);

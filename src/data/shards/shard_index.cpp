@@ -24,7 +24,7 @@ namespace flotilla {
 
 namespace {
 
-constexpr std::string_view first_line = "flotilla shard index 1\n";
+constexpr std::string_view index_heading = "flotilla shard index 1\n";
 constexpr std::size_t checksum_line_bytes = 17;
 
 /// The fields of an index, from its beginning to its end.
@@ -73,8 +73,8 @@ bool fits_in_shard(const PackedImage& image, std::int64_t shard_bytes) {
 }  // namespace
 
 std::string ShardIndex::text() const {
-  std::string text =
-      cat(first_line, bytes, ' ', hexadecimal(checksum), ' ', hexadecimal(sources), ' ', images.size(), '\n');
+  std::string text = cat(index_heading, bytes, ' ', hexadecimal(checksum), ' ', hexadecimal(sources), ' ',
+                         images.size(), '\n');
   for (const PackedImage& image : images) {
     for (const std::int64_t number : {image.begin, image.bytes, std::int64_t{image.label}})
       (text += std::to_string(number)) += ' ';
@@ -89,11 +89,11 @@ ShardIndex ShardIndex::of_text(std::string_view text, const std::string& path) {
     throw UserError(cat(config::printable(path), ": ", what,
                         "; pack again, or remove it: the headers of the shard are read then"));
   };
-  if (!text.starts_with(first_line) || text.size() < first_line.size() + checksum_line_bytes)
+  if (!text.starts_with(index_heading) || text.size() < index_heading.size() + checksum_line_bytes)
     fail("is not the index of a shard");
   const std::string_view lines = text.substr(0, text.size() - checksum_line_bytes);
   if (text.substr(lines.size()) != checksum_line(lines)) fail("is damaged: its checksum does not fit");
-  Fields fields(lines.substr(first_line.size()));
+  Fields fields(lines.substr(index_heading.size()));
   ShardIndex index;
   index.bytes = fields.number(' ');
   index.checksum = fields.checksum(' ');

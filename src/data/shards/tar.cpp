@@ -40,7 +40,7 @@ std::string_view field_of(std::string_view block, Field field) {
 }
 
 /// The text of a field up to the first zero byte.
-std::string_view text_of(std::string_view block, Field field) {
+std::string_view field_text(std::string_view block, Field field) {
   const std::string_view text = field_of(block, field);
   return text.substr(0, text.find('\0'));
 }
@@ -115,10 +115,10 @@ std::optional<Header> parse_header(std::span<const std::byte> bytes) {
   const std::string_view block = text_of_block(bytes);
   const std::optional<std::int64_t> sum = number_of(field_of(block, sum_field));
   if (!sum || (*sum != sum_of<unsigned char>(block) && *sum != sum_of<signed char>(block))) return {};
-  Header header{.name = std::string(text_of(block, name_field)),
+  Header header{.name = std::string(field_text(block, name_field)),
                 .bytes = number_of(field_of(block, size_field)).value_or(-1),
                 .type = block[type_at] == '\0' ? '0' : block[type_at]};
-  const std::string_view prefix = text_of(block, prefix_field);
+  const std::string_view prefix = field_text(block, prefix_field);
   if (field_of(block, magic_field).starts_with(ustar) && !prefix.empty())
     header.name = cat(prefix, '/', header.name);
   return header;

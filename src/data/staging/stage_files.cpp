@@ -36,7 +36,7 @@ namespace flotilla {
 namespace {
 
 constexpr time_t settled_s = 5;
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+constexpr std::size_t copied_at_once_bytes = std::size_t{1} << 20;
 
 const char* another_disk(int /*error*/) {
   return "set data.stage_to to a disk with room that can be written on every host";
@@ -87,7 +87,7 @@ class UnfinishedCopy {
 /// Calls `visit` for the pieces of a file; returns its checksum.
 template <class Visit>
 std::uint64_t read_pieces(const File& file, const Visit& visit) {
-  thread_local std::vector<std::byte> buffer(piece_bytes);
+  thread_local std::vector<std::byte> buffer(copied_at_once_bytes);
   Checksum checksum;
   std::int64_t at = 0;
   for (std::size_t got = file.read_some(at, buffer); got > 0; got = file.read_some(at, buffer)) {
