@@ -4,9 +4,15 @@
 #include <fmt/format.h>
 
 #include "kernels/error.hpp"
+#include "src/files/atomic_file.hpp"
 #include "src/observe/print.hpp"
 
 namespace flotilla {
+
+void hand_over(const std::string& json, const std::string& file, std::string* text) {
+  if (!file.empty()) write_text_file_atomically(file, json + "\n");
+  if (text != nullptr) *text = json;
+}
 
 void print_figures(const std::vector<Figure>& figures, const std::string& why_invalid) {
   std::string line = "figure";

@@ -26,7 +26,6 @@
 #include "mpi/core/topology.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/files/atomic_file.hpp"
 #include "src/job/devices.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/print.hpp"
@@ -179,12 +178,13 @@ void bench_device_all_reduce(const BenchAllReduceArguments& arguments, const mpi
   for (const auto& way : bench.candidates()) bench.measure(way, on_row);
 }
 
-/// Collective. `flotilla bench all-reduce`: nccl-tests' columns for MPI_Allreduce and for each algorithm of
-/// Flotilla; for another device's memory without MPI_Allreduce.
+}  // namespace
+
 int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Communicator& world) {
   agree(world, [&] {
     if (world.is_root()) check_outputs({arguments.json}, {});
   });
+  const int hosts = mpi::hosts(mpi::find_topology(world));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   bool all_correct = true;
   std::vector<mpi::AllReduceBenchRow> measured;
@@ -202,6 +202,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
                            name(row.wire), row.communicators, row.bytes, row.in_place ? "yes" : "no",
                            row.time_us, row.algbw_gb_s, row.busbw_gb_s, row.correct ? "yes" : "NO"));
     rows.push_back({{"ranks", world.size()},
+                    {"hosts", hosts},
                     {"device", arguments.device},
                     {"algorithm", row.algorithm},
                     {"wire", name(row.wire)},
@@ -227,8 +228,7 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
                           on_row);
   });
   agree(world, [&] {
-    if (world.is_root() && !arguments.json.empty())
-      write_text_file_atomically(arguments.json, rows.dump(2) + "\n");
+    if (world.is_root()) hand_over(rows.dump(2), arguments.json, arguments.text);
     const std::string wrong = all_correct ? "" : "an all-reduce gave a wrong sum: see the rows above";
     if (const FastestRows fastest = fastest_of(measured); world.is_root()) {
       print_line(rows_text(fastest));
@@ -243,8 +243,6 @@ int bench_all_reduce(const BenchAllReduceArguments& arguments, const mpi::Commun
   });
   return exit_done;
 }
-
-}  // namespace
 
 std::size_t bytes_from_text(const std::string& text) {
   static const std::map<std::string_view, std::int64_t> units = {

@@ -17,7 +17,6 @@
 #include "src/commands/subcommand.hpp"
 #include "src/data/loader.hpp"
 #include "src/data/mixup.hpp"
-#include "src/files/atomic_file.hpp"
 #include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
@@ -70,8 +69,8 @@ Rate take(Loader& loader, std::int64_t batch, double seconds, std::int64_t sampl
   return rate;
 }
 
-/// Collective. `flotilla bench input`: training samples per second of the loader, over all ranks, while
-/// nothing else runs. No device is made: batches have the form for this kind of device.
+}  // namespace
+
 int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& world,
                 FailureHandler& failure) {
   Config config = arguments.deck.empty()
@@ -132,7 +131,6 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
     print_figures({{"samples_per_s", sums[0]}},
                   sums[2] > 0.0 ? fmt::format("{:.0f} {} could not be read", sums[2], unit) : "");
     print_line(fmt::format("{:.1f} {}/s", sums[0], unit));
-    if (arguments.json.empty()) return;
     const nlohmann::ordered_json json{{"data", data->description()},
                                       {"workers", world.size()},
                                       {"threads", config.data.threads},
@@ -141,12 +139,10 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
                                       {unit, sums[1]},
                                       {"seconds", mine.seconds},
                                       {unit + "_per_s", sums[0]}};
-    write_text_file_atomically(arguments.json, json.dump(2) + "\n");
+    hand_over(json.dump(2), arguments.json, arguments.text);
   });
   return exit_done;
 }
-
-}  // namespace
 
 Subcommand bench_input_command() {
   return SubcommandOf<BenchInputArguments>{

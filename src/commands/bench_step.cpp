@@ -19,7 +19,6 @@
 #include "src/commands/job_scopes.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/files/atomic_file.hpp"
 #include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/stopwatch.hpp"
@@ -233,11 +232,14 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   const std::int64_t steps_of_round = std::max<std::int64_t>(1, arguments.steps / rounds);
   std::vector<double> step_s;
   std::array<std::vector<double>, step_phase_names.size()> phase_s;
+  std::vector<double> own_s;  // of each step, without waiting for input or for others
   const PhaseTimes before = trainer.times();
   auto phases_before = phase_totals(before);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const auto step = [&] {
+      const PhaseTimes begun = trainer.times();
       last = step_on(*loader);
+      own_s.push_back(busy_s(begun, trainer.times()) - seconds(trainer.times().input_ns - begun.input_ns));
       if (arguments.checkpoint_every > 0 && trainer.times().steps % arguments.checkpoint_every == 0) {
         run.sync.strategy->consensus();  // ends what is under way to servers
         trainer.save();
@@ -286,8 +288,16 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
                                   : run.model.loss_scale.skipped() > 0 ? "steps overflowed"
                                                                        : "";
   const mpi::Place& slowest_place = run.machine.places[slowest];
+  if (ahead) {  // the host's times say nothing: those of rounds, less what a step waits
+    own_s = step_s;
+    for (double& each : own_s) each -= std::min(each, waits_s);
+  }
+  const std::vector<double> all_own_s = world.gather(std::span<const double>(own_s));
+  std::array<double, 1> memory{static_cast<double>(peak_memory_bytes())};
+  world.all_reduce(std::span<double>(memory), mpi::Op::max);
   nlohmann::ordered_json json{{"deck", arguments.deck},
                               {"workers", world.size()},
+                              {"hosts", mpi::hosts(run.machine.places)},
                               {"device", run.machine.device->info().description},
                               {"global_batch_size", run.data.sharding.global_batch()},
                               {"steps", after.steps - before.steps},
@@ -302,6 +312,15 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   json["slowest_host"] = slowest_place.host;
   json["step_mean_us"] = step_mean_s * 1e6;
   for (const auto& [phase, time_s] : phases) json[cat(phase, "_us")] = time_s * 1e6;
+  // What flotilla forecast needs.
+  json["samples"] = run.data.sharding.samples;
+  json["memory_bytes"] = memory[0];
+  json["saves"] =
+      arguments.checkpoint_every > 0 ? (after.steps - before.steps) / arguments.checkpoint_every : 0;
+  json["leading_floats"] = leading_floats(run.model.weights);
+  for (const Slice& tensor : run.model.network->layout().slices()) json["tensors"].push_back(tensor.size);
+  for (std::size_t i = 0; i < all_own_s.size(); ++i)
+    json["own_us"][i / own_s.size()].push_back(all_own_s[i] * 1e6);
   for (const OperationKind& kind : kinds)
     json["kinds"].push_back({{"kind", kind.name},
                              {"count", kind.count},
@@ -345,14 +364,14 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
                    {"exposed_ms", phases[3].second * 1e3},
                    {"efficiency", alone_s / step_median_s}},
                   why_invalid);
-    if (!arguments.json.empty()) write_text_file_atomically(arguments.json, json.dump(2) + "\n");
+    hand_over(json.dump(2), arguments.json, arguments.text);
   }
   world.barrier();
   return exit_done;
 }
 
-/// Collective. `flotilla bench step`: the time of a training step of a deck, of its phases, and of its
-/// operations when each is timed alone on the step's own buffers, in the same run.
+}  // namespace
+
 int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& world, FailureHandler& failure) {
   const LoadedDeck deck = load_deck_everywhere(arguments.deck, arguments.overrides, world);
   agree(world, [&] {
@@ -364,8 +383,6 @@ int bench_step(const BenchStepArguments& arguments, const mpi::Communicator& wor
   if (roles.is_server()) return roles.serve();
   return bench_worker(arguments, deck.config, roles.workers(), roles.servers(), failure, job.watchdog());
 }
-
-}  // namespace
 
 Subcommand bench_step_command() {
   return SubcommandOf<BenchStepArguments>{

@@ -8,10 +8,10 @@
 namespace flotilla {
 
 // Each is described at the end of its source.
-Subcommand train_command(), find_rate_command(), compare_command(), evaluate_command(), predict_command(),
-    inspect_command(), export_command(), pack_command(), watch_command(), keys_command(), report_command(),
-    rescue_command(), bench_all_reduce_command(), bench_input_command(), bench_step_command(),
-    make_criteo_command(), make_borehole_command();
+Subcommand train_command(), find_rate_command(), forecast_command(), compare_command(), evaluate_command(),
+    predict_command(), inspect_command(), export_command(), pack_command(), watch_command(), keys_command(),
+    report_command(), rescue_command(), bench_all_reduce_command(), bench_input_command(),
+    bench_step_command(), make_criteo_command(), make_borehole_command();
 
 namespace {
 
@@ -37,6 +37,7 @@ const std::vector<Subcommand>& subcommands() {
       report_command(),
       rescue_command(),
       find_rate_command(),
+      forecast_command(),
       group("bench", "Measure parts of Flotilla on this machine"),
       bench_all_reduce_command(),
       bench_input_command(),

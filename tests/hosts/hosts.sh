@@ -70,8 +70,8 @@ shape() {
       on_host "$host" tc qdisc del dev eth0 root
       on_login tc qdisc del dev "v$host" root
     else
-      on_host "$host" tc qdisc replace dev eth0 root tbf rate "$rate" burst 256kb latency 50ms
-      on_login tc qdisc replace dev "v$host" root tbf rate "$rate" burst 256kb latency 50ms
+      on_host "$host" tc qdisc replace dev eth0 root tbf rate "$rate" burst "${BURST:-256kb}" latency 50ms
+      on_login tc qdisc replace dev "v$host" root tbf rate "$rate" burst "${BURST:-256kb}" latency 50ms
     fi
   done
 }
