@@ -313,6 +313,8 @@ int bench_worker(const BenchStepArguments& arguments, Config config, const mpi::
   json["step_mean_us"] = step_mean_s * 1e6;
   for (const auto& [phase, time_s] : phases) json[cat(phase, "_us")] = time_s * 1e6;
   // What flotilla forecast needs.
+  json["cores"] = run.machine.own_place().host_cores;
+  json["threads"] = run.machine.device->info().threads;
   json["samples"] = run.data.sharding.samples;
   json["memory_bytes"] = memory[0];
   json["saves"] =

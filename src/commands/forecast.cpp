@@ -111,8 +111,11 @@ class Forecaster {
  public:
   Forecaster(const Config& config, const Benchmarks& measured, const ForecastArguments& arguments)
       : config_(config), arguments_(arguments), step_(measured.step), own_s_(step_.at("own_us")) {
-    for (auto& rank : own_s_)
+    for (auto& rank : own_s_) {
+      if (rank.empty() || rank.size() != own_s_.front().size())
+        throw UserError("the file of bench step has no steps, or not equally many of each rank, in own_us");
       for (double& each : rank) each *= 1e-6;
+    }
     const std::string_view wire = word(config.reduction.wire);
     for (const ordered_json& file : measured.all_reduce)
       for (const ordered_json& row : file)
@@ -132,6 +135,15 @@ class Forecaster {
     const ordered_json& input = measured.input;
     const char* const rate = input.contains("images_per_s") ? "images_per_s" : "samples_per_s";
     input_per_s_ = input.at(rate).get<double>() / input.at("workers").get<double>();
+    const int workers = step_.at("workers");
+    const int hosts = step_.at("hosts");
+    const auto sum_s = [&](double size) {
+      return all_reduce_s(interconnect_, "mpi", {hosts, workers / hosts}, size);
+    };
+    wake_s_ = std::max(0.0, step_.at("step_mean_us").get<double>() * 1e-6 - slowest_s(own_s_, workers, 1) -
+                                exposed_s(buckets(config.reduction.bucket_mb),
+                                          step_.at("backward_us").get<double>() * 1e-6, sum_s));
+    if (workers == 1) wake_s_ = 0.0;
   }
 
   std::vector<ForecastRow> rows(const RankGrid& grid) const {
@@ -201,10 +213,15 @@ class Forecaster {
   }
 
   ForecastRow row(const RankGrid& grid, std::string strategy, int workers, std::int64_t period,
-                  double exposed) const {
+                  double communication) const {
+    const double exposed = communication + (grid.ranks() > 1 ? wake_s_ / static_cast<double>(period) : 0.0);
     const double compute = scale(workers) * mean_s(own_s_, workers);
     const double slowest = scale(workers) * slowest_s(own_s_, workers, period) / static_cast<double>(period);
-    const double input = std::max(0.0, batch(workers) / input_per_s_ - slowest - exposed);
+    // Reading has the cores to itself where no rank computes, and elsewhere if there are enough of them.
+    const double threads = step_.at("threads").get<double>() + static_cast<double>(config_.data.threads);
+    const bool enough = grid.ranks_per_host * threads <= step_.at("cores").get<double>();
+    const double hidden = slowest + exposed - (enough ? 0.0 : compute);
+    const double input = std::max(0.0, batch(workers) / input_per_s_ - hidden);
     double saving = 0.0;
     if (const double saves = step_.at("saves"); saves > 0.0) {
       const double stall_s = measured_s("checkpoint_stall_us", workers) / scale(workers) *
@@ -226,6 +243,9 @@ class Forecaster {
   Interconnect interconnect_;
   ArenaLayout layout_;
   double input_per_s_ = 0.0;  ///< Of a worker
+  /// What a synchronisation takes in a step beyond the all-reduce alone: ranks that wait have given their
+  /// cores away, where others want them
+  double wake_s_ = 0.0;
 };
 
 void print_forecast(const Forecaster& forecaster, const ForecastArguments& arguments) {
