@@ -64,6 +64,7 @@ enum RandomPurpose : std::uint32_t {
   random_mixup = 7,
   random_rows = 8,
   random_classes = 9,
+  random_wire = 10,
 };
 
 /// to[i] ← the first `count` values of Random(seed, purpose, indices[i]).fill(): short streams, many at a

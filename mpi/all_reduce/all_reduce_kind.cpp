@@ -56,10 +56,12 @@ std::unique_ptr<Collectives> make_shared_memory(const AllReduceParts& parts) {
 
 std::unique_ptr<Collectives> make_hierarchical(const AllReduceParts& parts) {
   return make_hierarchical_all_reduce(parts.world, group_of(parts),
-                                      parts.site.groups_in_memory ? parts.window : nullptr, parts.wire);
+                                      parts.site.groups_in_memory ? parts.window : nullptr, parts.wire,
+                                      parts.rounding);
 }
 
 std::unique_ptr<Collectives> make_mpi(const AllReduceParts& parts) {
+  if (is_scaled(parts.wire)) return make_scaled_all_reduce(parts.world, parts.wire, *parts.rounding);
   return make_mpi_all_reduce(parts.world, parts.wire, parts.site.order);
 }
 
@@ -69,6 +71,9 @@ std::string why_not(const AllReduceKind& kind, const AllReduceSite& site) {
   if (kind.memory == SumsIn::one_host && site.hosts > 1)
     return cat(key, " needs all workers on one host; these run on ", site.hosts,
                ": use \"auto\", \"hierarchical\" or \"mpi\"");
+  if (is_scaled(site.wire) && !kind.carries(site.wire))
+    return cat(key, " cannot send values as strategy.wire = \"", name(site.wire),
+               "\": use \"auto\", \"hierarchical\" or \"mpi\"");
   if (site.order == SumOrder::tree && kind.tree == KeepsTree::never)
     return cat(key,
                " and run.reproducible exclude each other: it adds in an order of its own; use \"mpi\" or "
@@ -115,7 +120,7 @@ std::vector<const AllReduceKind*> possible_all_reduces(const AllReduceSite& site
 std::string describe(const AllReduceKind& kind, const AllReduceSite& site) {
   std::string text(kind.word);
   if (kind.groups != Groups::none) text += cat(" in ", site.group_count(), " groups");
-  if (kind.half_wire && site.wire != Wire::float32) text += cat(", ", name(site.wire));
+  if (site.wire != Wire::float32 && kind.carries(site.wire)) text += cat(", ", name(site.wire));
   return text;
 }
 

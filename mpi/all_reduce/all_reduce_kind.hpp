@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernels/precision.hpp"
+#include "mpi/core/wire.hpp"
 
 namespace flotilla {
 class Storage;
@@ -32,9 +33,9 @@ enum class SumOrder { any, tree };
 struct AllReduceSite {
   int ranks = 1;
   int hosts = 1;
-  std::vector<int> groups{};            ///< The group of each rank, numbered from 0
-  bool groups_in_memory = false;        ///< No group has ranks of two hosts
-  Precision wire = Precision::float32;  ///< Type of values between processes
+  std::vector<int> groups{};      ///< The group of each rank, numbered from 0
+  bool groups_in_memory = false;  ///< No group has ranks of two hosts
+  Wire wire = Wire::float32;      ///< Type of values between processes
   SumOrder order = SumOrder::any;
   int communicators = 1;  ///< All-reduces at a time
   std::string no_nccl{};  ///< Why the ranks cannot use NCCL: "needs …"; empty: they can
@@ -46,20 +47,30 @@ struct AllReduceSite {
 /// @throws UserError if the ranks cannot form such groups
 AllReduceSite find_site(const std::vector<Place>& places, int ranks_per_group);
 
+/// The rounding to a scaled wire, and what it has left of an array of this rank.
+struct WireRounding {
+  std::uint64_t seed = 0;
+  bool stochastic = false;
+  const float* array = nullptr;  ///< What is summed lies in this array, whose values are numbered
+  std::span<float> errors{};     ///< By the number of a value
+};
+
 /// The parts that an all-reduce is made from. An algorithm uses some of them.
 struct AllReduceParts {
   const AllReduceSite& site;
   const Communicator& world;
   const Communicator& host;  ///< The ranks of this host
-  Precision wire = Precision::float32;
-  SharedStorage* window = nullptr;       ///< Holds the arrays if needs_window(); otherwise null
-  std::size_t most = 0;                  ///< Floats that are summed at once
-  const NativeStream* stream = nullptr;  ///< Stream of the GPU that holds the arrays
+  Wire wire = Wire::float32;
+  const WireRounding* rounding = nullptr;  ///< Of a scaled wire
+  SharedStorage* window = nullptr;         ///< Holds the arrays if needs_window(); otherwise null
+  std::size_t most = 0;                    ///< Floats that are summed at once
+  const NativeStream* stream = nullptr;    ///< Stream of the GPU that holds the arrays
   std::function<Storage(std::size_t floats)> pinned{};  ///< Host memory that copies to the GPU are fast with
 };
 
 enum class SumsIn { gpus, one_host, any_host };  ///< The memory in which an algorithm sums
 enum class Groups { none, of_any_size, of_equal_size };
+enum class Wires { float32, halves, all };            ///< That it can send values on
 enum class KeepsTree { always, in_subtrees, never };  ///< Whether it can add in SumOrder::tree
 
 /// An all-reduce that strategy.all_reduce names: all that is known of it. To add one, derive a class from
@@ -70,13 +81,16 @@ struct AllReduceKind {
   SumsIn memory = SumsIn::any_host;
   Groups groups = Groups::none;  ///< Adds inside groups first, then across them
   KeepsTree tree = KeepsTree::never;
-  bool half_wire = false;  ///< Values are sent as AllReduceSite::wire, otherwise as float32
+  Wires wires = Wires::float32;
   bool several_communicators = true;
   /// Whether "auto" measures it where it is possible. Null: never
   bool (*worth_measuring)(const AllReduceSite& site) = nullptr;
   /// Collective over parts.world.
   std::unique_ptr<Collectives> (*make)(const AllReduceParts& parts) = nullptr;
 
+  constexpr bool carries(Wire wire) const {
+    return wire == Wire::float32 || wires == Wires::all || (wires == Wires::halves && !is_scaled(wire));
+  }
   bool on_gpus() const { return memory == SumsIn::gpus; }
 };
 
@@ -95,7 +109,7 @@ inline constexpr std::array all_reduce_kinds = {
                   .memory = SumsIn::gpus,
                   .worth_measuring =
                       [](const AllReduceSite& site) {
-                        return site.ranks > 1 && (site.wire == Precision::float32 || site.hosts == 1);
+                        return site.ranks > 1 && (site.wire == Wire::float32 || site.hosts == 1);
                       },
                   .make = make_nccl},
     AllReduceKind{.word = "nccl-hierarchical",
@@ -105,18 +119,18 @@ inline constexpr std::array all_reduce_kinds = {
                   .worth_measuring =
                       [](const AllReduceSite& site) {
                         return site.group_count() > 1 && site.group_count() < site.ranks &&
-                               (site.wire == Precision::float32 || site.hosts == 1);
+                               (site.wire == Wire::float32 || site.hosts == 1);
                       },
                   .make = make_nccl_hierarchical},
     AllReduceKind{.word = "nccl-mpi",
                   .help = "by NCCL inside the groups and MPI across them",
                   .memory = SumsIn::gpus,
                   .groups = Groups::of_equal_size,
-                  .half_wire = true,
+                  .wires = Wires::halves,
                   .several_communicators = false,
                   .worth_measuring =
                       [](const AllReduceSite& site) {
-                        return site.group_count() > 1 && site.wire != Precision::float32 && site.hosts > 1;
+                        return site.group_count() > 1 && site.wire != Wire::float32 && site.hosts > 1;
                       },
                   .make = make_nccl_over_mpi},
     // Nothing came near it where it is possible, and a choice by measurement would let bits differ from run
@@ -131,16 +145,17 @@ inline constexpr std::array all_reduce_kinds = {
                   .help = "inside the groups, then across them",
                   .groups = Groups::of_any_size,
                   .tree = KeepsTree::in_subtrees,
-                  .half_wire = true,
+                  .wires = Wires::all,
                   .worth_measuring =
                       [](const AllReduceSite& site) {
                         return site.group_count() > 1 && site.group_count() < site.ranks;
                       },
                   .make = make_hierarchical},
     AllReduceKind{.word = "mpi",
-                  .help = "MPI_Allreduce, or with a fixed order or a half wire in a tree over the ranks",
+                  .help = "MPI_Allreduce, or with a fixed order or a half wire in a tree over the ranks, "
+                          "with a scaled one slice by slice",
                   .tree = KeepsTree::always,
-                  .half_wire = true,
+                  .wires = Wires::all,
                   .worth_measuring = [](const AllReduceSite& /*site*/) { return true; },
                   .make = make_mpi},
 };

@@ -54,7 +54,7 @@ class Bench {
     }
     for (const AllReduceKind* const kind : kinds)
       for (const Wire wire : {Wire::float32, Wire::float16, Wire::bfloat16})
-        if (wire == Wire::float32 || kind->half_wire) add(*kind, wire);
+        if (kind->carries(wire)) add(*kind, wire);
   }
 
   void measure(std::size_t bytes, const std::function<void(const AllReduceBenchRow&)>& on_row) {
@@ -146,9 +146,8 @@ std::size_t value_limit(Wire wire, int ranks) {
   switch (wire) {
     case Wire::float16: return 2048 / n + 1;
     case Wire::bfloat16: return 256 / n + 1;
-    case Wire::float32: break;
+    default: return 1021;
   }
-  return 1021;
 }
 
 /// The values of `rank`, which repeat after `limit` of them.

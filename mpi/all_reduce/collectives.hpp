@@ -61,6 +61,17 @@ inline void all_reduce_now(Collectives& collectives, DeviceSpan<float> data, Cal
 std::unique_ptr<Collectives> make_mpi_all_reduce(const Communicator& group, Wire wire = Wire::float32,
                                                  SumOrder order = SumOrder::any);
 
+/// Over a scaled wire, flat, on a private copy of `group`: every rank sends each slice straight to the rank
+/// that owns it, which adds the decoded values in float, in rank order, and sends the sum, encoded again, to
+/// all; these decode the same bytes. A value is so rounded twice, by the rank that contributes it and by the
+/// owner of its slice, whose own contribution is not rounded. Both keep what is left in the rounding's
+/// errors, which are added to what the rank contributes next: over all ranks, contributions and errors before
+/// are the sum and the errors after. A rank sends about 2 (n − 1) / n of the array in n − 1 messages each
+/// way. The last bits depend on how the array was cut into calls. Collective. `rounding` must outlive it;
+/// with one rank nothing is rounded.
+std::unique_ptr<Collectives> make_scaled_all_reduce(const Communicator& group, Wire wire,
+                                                    const WireRounding& rounding);
+
 /// Zero-copy reduce-scatter + all-gather within a host; `data` must lie in storage.mine(). Every rank adds
 /// its slice of all ranks' arrays, in the order of the tree, and writes the sum back to them. Collective.
 /// `storage` must outlive it.
@@ -72,10 +83,12 @@ std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& g
 /// (null) the inside goes over MPI in float32. Across groups `wire` is used. With groups of different size
 /// there are as many slices as the smallest group has members; the other members of the larger ones own no
 /// slice. The sum is that over groups of the sums over their members; for the order of the tree over all
-/// ranks the groups must be its subtrees (topology.hpp). Collective.
+/// ranks the groups must be its subtrees (topology.hpp). @param rounding of a scaled wire; it must outlive
+/// this. Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire = Wire::float32);
+                                                          Wire wire = Wire::float32,
+                                                          const WireRounding* rounding = nullptr);
 
 /// Device memory that the host cannot access, and a host array of the same size that mirrors it. `host` is
 /// empty where the device shares the host's memory, and with one rank.

@@ -33,16 +33,18 @@ std::vector<int> in_world(std::vector<int> of_group, const std::vector<int>& gro
 
 /// Across groups: in the tree wherever the wire allows it, because MPI_Allreduce would keep a processor busy
 /// while the wire is (docs/appendix/performance.md).
-std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire) {
+std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire,
+                                         const WireRounding* rounding) {
+  if (is_scaled(wire)) return make_scaled_all_reduce(members, wire, *rounding);
   return make_mpi_all_reduce(members, wire, wire == Wire::float32 ? SumOrder::tree : SumOrder::any);
 }
 
 class Hierarchical : public Collectives {
  public:
-  Hierarchical(const Communicator& world, const Communicator& group, Wire wire)
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, const WireRounding* rounding)
       : ranks_(world.size()), slices_(smallest_size(world, group)), member_(group.rank()) {
     const Communicator owners = same_slice(world, group, slices_);
-    across_ = make_across(owners, wire);
+    across_ = make_across(owners, wire, rounding);
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));
     owners_ = owners.all_gather(std::span(&own, 1));
@@ -76,8 +78,8 @@ class Hierarchical : public Collectives {
 class HierarchicalInMemory final : public Hierarchical {
  public:
   HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
-                       Wire wire)
-      : Hierarchical(world, group, wire), group_(group, storage) {}
+                       Wire wire, const WireRounding* rounding)
+      : Hierarchical(world, group, wire, rounding), group_(group, storage) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -108,8 +110,9 @@ class HierarchicalInMemory final : public Hierarchical {
 /// Inside the group over MPI: its ranks are on several hosts, or the data lies elsewhere.
 class HierarchicalOverMpi final : public Hierarchical {
  public:
-  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire)
-      : Hierarchical(world, group, wire), inside_(new SliceExchange(group, slices())) {}
+  HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire,
+                      const WireRounding* rounding)
+      : Hierarchical(world, group, wire, rounding), inside_(new SliceExchange(group, slices())) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -142,9 +145,9 @@ class HierarchicalOverMpi final : public Hierarchical {
 
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire) {
-  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire);
-  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire);
+                                                          Wire wire, const WireRounding* rounding) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, rounding);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, rounding);
 }
 
 }  // namespace flotilla::mpi

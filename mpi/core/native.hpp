@@ -36,7 +36,7 @@ inline void abandon(std::span<MPI_Request> requests) {
   }
 }
 
-/// The MPI type in which values of a wire are sent.
+/// The MPI type in which values of a wire without scales are sent.
 inline MPI_Datatype carrier_of(Wire wire) {
   return wire == Wire::float32 ? MPI_FLOAT : MPI_UINT16_T;
 }

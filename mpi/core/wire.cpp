@@ -6,6 +6,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/half_rounding.hpp"
+#include "mpi/core/scaled_wire.hpp"
 
 namespace flotilla::mpi {
 
@@ -30,8 +31,15 @@ void decode_each(const std::byte* from, std::size_t count, F&& take) {
 
 }  // namespace
 
+std::size_t encoded_bytes(Wire wire, std::size_t count) {
+  const WireFormat& format = format_of(wire);
+  const std::size_t bytes = (count * format.bits + 7) / 8;
+  return format.scaled ? bytes + (count + scale_block - 1) / scale_block * sizeof(float) : bytes;
+}
+
 std::size_t bytes_per_value(Wire wire) {
-  return wire == Wire::float32 ? 4 : 2;
+  require(!is_scaled(wire), "the bytes of a value of ", name(wire), " without its scale");
+  return format_of(wire).bits / 8;
 }
 
 void encode(Wire wire, std::span<const float> values, std::byte* __restrict to) {
@@ -41,6 +49,7 @@ void encode(Wire wire, std::span<const float> values, std::byte* __restrict to) 
       break;
     case Wire::float16: encode_each(values, to, half::float16_of); break;
     case Wire::bfloat16: encode_each(values, to, half::bfloat16_of); break;
+    default: require(false, "values are encoded as ", name(wire), " without the draws of its rounding");
   }
 }
 
@@ -58,6 +67,7 @@ void decode(Wire wire, const std::byte* __restrict from, std::span<float> values
       decode_each(from, values.size(),
                   [to](std::size_t i, std::uint16_t bits) { to[i] = half::float_of_bfloat16(bits); });
       break;
+    default: decode_scaled(wire, from, values);
   }
 }
 
@@ -79,6 +89,7 @@ void decode_and_add(Wire wire, const std::byte* __restrict from, std::span<float
       decode_each(from, values.size(),
                   [to](std::size_t i, std::uint16_t bits) { to[i] += half::float_of_bfloat16(bits); });
       break;
+    default: decode_and_add_scaled(wire, from, values);
   }
 }
 

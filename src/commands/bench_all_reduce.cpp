@@ -88,8 +88,8 @@ class DeviceBench {
     site.no_nccl = no_nccl_;
     std::vector<Way> all;
     for (const mpi::AllReduceKind* const kind : possible_all_reduces(site))
-      for (const Precision wire : {Precision::float32, Precision::float16, Precision::bfloat16}) {
-        if (wire != Precision::float32 && !kind->half_wire) break;
+      for (const mpi::Wire wire : {mpi::Wire::float32, mpi::Wire::float16, mpi::Wire::bfloat16}) {
+        if (!kind->carries(wire)) break;
         for (const int lanes : std::set{1, arguments_.communicators}) {
           if (lanes > 1 && !kind->several_communicators) continue;
           all.push_back({.reduction = {.all_reduce = word_of(*kind),

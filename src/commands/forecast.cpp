@@ -130,7 +130,9 @@ class Forecaster {
       interconnect_.latency_s = arguments.network[0] * 1e-6;
       interconnect_.bytes_per_s = arguments.network[1] * 1e9 / 8;
     }
-    if (config.reduction.wire != Precision::float32) interconnect_.wire_share = 0.5;
+    interconnect_.wire_share =
+        static_cast<double>(mpi::encoded_bytes(config.reduction.wire, mpi::scale_block)) /
+        static_cast<double>(mpi::scale_block * sizeof(float));
     for (const ordered_json& size : step_.at("tensors")) layout_.add("", {size}, ParameterKind::weight);
     const ordered_json& input = measured.input;
     const char* const rate = input.contains("images_per_s") ? "images_per_s" : "samples_per_s";

@@ -60,9 +60,12 @@ std::int64_t bytes_of_checkpoint(RunParts& run) {
   std::int64_t values = 0;
   for (const CheckpointTensor& tensor : tensors) values += tensor.shape.size();
   const std::int64_t workers = run.machine.workers.size();
+  std::int64_t errors = 0;
+  for (const StateArray& array : run.sync.wire_errors())
+    errors += static_cast<std::int64_t>(array.values.size()) * workers;
   const bool parts = run.config.local_sgd() != nullptr && workers > 1;
   const std::int64_t files = 1 + (parts ? workers : 0) + (run.config.checkpoint.per_rank ? workers : 0);
-  return values * files * static_cast<std::int64_t>(sizeof(float));
+  return (values * files + errors) * static_cast<std::int64_t>(sizeof(float));
 }
 
 /// The largest number of checkpoints that exist at the same time, while one is written.

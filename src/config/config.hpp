@@ -230,12 +230,21 @@ using mpi::AllReduceWord;
 template <>
 inline constexpr auto words_of<AllReduceWord> = mpi::all_reduce_words;
 
+using mpi::Wire;
+template <>
+inline constexpr auto words_of<Wire> = mpi::wire_words;
+
+enum class WireRounding { nearest, stochastic };
+template <>
+inline constexpr auto words_of<WireRounding> = deck_words("nearest", "stochastic");
+
 /// Sums over workers: of gradients, and with local SGD of parameters. Not with parameter servers.
 struct ReductionConfig {
   AllReduceWord all_reduce = AllReduceWord::automatic;
   std::int64_t ranks_per_group = 0;  ///< 0: a group per host
-  Precision wire = Precision::float32;
-  double bucket_mb = 32.0;  ///< MiB, as in PaddlePaddle's Fleet
+  Wire wire = Wire::float32;
+  WireRounding wire_rounding = WireRounding::stochastic;  ///< Of a wire with scales
+  double bucket_mb = 32.0;                                ///< MiB, as in PaddlePaddle's Fleet
   double last_bucket_mb = 1.0;
 };
 

@@ -121,7 +121,7 @@ class RunRules : public RuleChecks {
     refuse(config.device.threads == 0, "device.threads",
            "needs a number in device.threads, such as 1: 0 takes what the ranks of a host leave each other, "
            "and sums inside an operation depend on it");
-    refuse(config.reduction.wire != Precision::float32, "strategy.wire",
+    refuse(config.reduction.wire != Wire::float32, "strategy.wire",
            cat("and strategy.wire = ", quoted(word(config.reduction.wire)),
                " exclude each other: what is rounded on the way depends on the number of workers"));
     refuse(config.model.synchronises_batch_norm(), "model.batch_norm",

@@ -58,12 +58,14 @@ class StrategyRules : public RuleChecks {
     if (kind->on_gpus() && usable({"device.kind"}) && config.device.kind != DeviceKind::cuda)
       reject({"strategy.all_reduce"}, all_reduce,
              " needs device.kind = \"cuda\": NCCL adds in the memory of GPUs; use \"auto\"");
-    if (usable({"strategy.wire"}) && reduction.wire != Precision::float32 && !kind->half_wire)
-      reject({"strategy.wire", "strategy.all_reduce"}, "strategy.wire = ", quoted(word(reduction.wire)),
-             " and ", all_reduce, " exclude each other: ",
-             kind->on_gpus() ? "NCCL adds what is there, in float32; use \"nccl-mpi\", whose groups exchange "
-                               "half values"
-                             : "ranks read each other's memory, leave it out");
+    if (usable({"strategy.wire"}) && !kind->carries(reduction.wire))
+      reject(
+          {"strategy.wire", "strategy.all_reduce"}, "strategy.wire = ", quoted(word(reduction.wire)), " and ",
+          all_reduce, " exclude each other: ",
+          kind->wires == mpi::Wires::halves ? "it sends float32 and halves; use \"hierarchical\" or \"mpi\""
+          : kind->on_gpus() ? "NCCL adds what is there, in float32; use \"nccl-mpi\", whose groups exchange "
+                              "half values"
+                            : "ranks read each other's memory, leave it out");
     const AllReduceConfig* strategy = config.all_reduce();
     if (usable({"strategy.communicators"}) && strategy != nullptr && strategy->communicators > 1 &&
         !kind->several_communicators)
@@ -73,6 +75,15 @@ class StrategyRules : public RuleChecks {
     exclude("strategy.all_reduce", kind->tree == mpi::KeepsTree::never, "run.reproducible",
             config.run.reproducible,
             cat(kind->on_gpus() ? "NCCL" : "it", " adds in an order of its own; use \"auto\" or \"mpi\""));
+  }
+
+  void scaled_wire() {
+    const bool scaled = is_scaled(config.reduction.wire);
+    exclude("strategy.wire", scaled, "device.kind", config.device.kind == DeviceKind::cuda,
+            "the errors of its rounding are kept in the memory of the host; use \"float16\" or \"bfloat16\"");
+    exclude("strategy.wire", scaled && config.all_reduce() != nullptr, "device.precision",
+            config.device.precision == DevicePrecision::float16,
+            "the errors kept from earlier gradients are of another loss scale; use \"bfloat16\"");
   }
 
   void local_sgd() {
@@ -165,6 +176,7 @@ std::string all_reduce_help() {
 std::vector<Key> strategy_keys() {
   const Condition all_reduce = {"strategy.kind", {"all-reduce"}};
   const Condition reduces = {"strategy.kind", {"all-reduce", "local-sgd", "adaptive-local-sgd"}};
+  const Condition scaled = {"strategy.wire", {"int8", "fp8", "fp4"}};
   return {
       Key{"strategy.kind", strategy_kind(), any_value(), may_change,
           "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
@@ -176,10 +188,17 @@ std::vector<Key> strategy_keys() {
           "strategy.ranks_per_group", at_least(0, max_count), may_change,
           "Of those in groups: ranks per group, the last may be smaller; 0: a group per host")
           .only_for(reduces),
-      key<&ReductionConfig::wire>(
-          "strategy.wire", any_value(), may_change,
-          "Wire type of gradients between processes; with \"float16\" values and sums above 65504 overflow")
+      key<&ReductionConfig::wire>("strategy.wire", any_value(), may_change,
+                                  "Wire type of gradients, or with local SGD of differences, between "
+                                  "processes; with \"float16\" values "
+                                  "and sums above 65504 overflow; \"int8\", \"fp8\" (e4m3), \"fp4\" (e3m0) "
+                                  "have a scale per 256 values, "
+                                  "and what rounding leaves is sent with the next ones")
           .only_for(reduces),
+      key<&ReductionConfig::wire_rounding>(
+          "strategy.wire_rounding", any_value(), may_change,
+          "\"stochastic\" by draws of run.seed, the step and the value's number, or to the \"nearest\"")
+          .only_for(scaled),
       key<&AllReduceConfig::communicators>(
           "strategy.communicators", at_least(1, 64), may_change,
           "Buckets that are reduced at the same time, bucket i over communicator i mod this")
@@ -341,6 +360,7 @@ void check_strategy_rules(const Config& config, const DeckValues& given, Mistake
   rules.buckets();
   rules.ranks_per_group();
   rules.all_reduce();
+  rules.scaled_wire();
   rules.local_sgd();
   rules.roles();
   rules.parameter_server();

@@ -55,7 +55,7 @@ void GradientSums::all_reduce(std::size_t bucket, std::int64_t step) {
   mpi::all_reduce_now(parts_.reduction->first(), complete(bucket), step);
 }
 
-/// Counts and sums that a half wire would round. Meanwhile the buckets are on their way.
+/// Counts and sums that the wire would round. Meanwhile the buckets are on their way.
 void GradientSums::all_reduce_exactly(std::int64_t step) {
   mpi::Collectives* exact = parts_.reduction->exact.get();
   if (exact == nullptr) return;

@@ -5,6 +5,7 @@ namespace flotilla {
 
 void SyncAllReduce::start() {
   broadcast(parts_.device, parts_.workers, live());
+  parts_.reduction.clear_errors();
   parts_.update.begin();
 }
 
@@ -15,7 +16,7 @@ void SyncAllReduce::resume(const Resumption& resumed) {
 
 StrategyState SyncAllReduce::state() {
   return {.shared = live(),
-          .own = {},
+          .own = parts_.reduction.error_arrays(leading_floats(parts_.model), parts_.model.parameters.size()),
           .numbers = parts_.update.numbers(),
           .optimizer_steps = parts_.update.optimizer().steps()};
 }
@@ -34,7 +35,8 @@ StepOutcome SyncAllReduce::exchange(const StepInfo& /*info*/, const StepOutcome&
 StrategyDescription SyncAllReduce::description() const {
   return {.transport = std::string(parts_.reduction.kind->word),
           .lines = parts_.sums.description(),
-          .held_bytes = parts_.update.held_bytes()};
+          .held_bytes = parts_.update.held_bytes() +
+                        static_cast<std::int64_t>(parts_.reduction.errors.size() * sizeof(float))};
 }
 
 }  // namespace flotilla

@@ -18,7 +18,7 @@ class SyncAllReduce : public Strategy {
   struct Parts {
     Device& device;
     const mpi::Communicator& workers;
-    const Reduction& reduction;  ///< Reduction of gradients
+    Reduction& reduction;  ///< Reduction of gradients
     GradientSums& sums;
     ModelUpdate& update;
     Traffic& traffic;

@@ -29,7 +29,7 @@ std::optional<StepGroup> make_step_group(const Config& config, const mpi::Commun
   within.ranks_per_group = 0;
   if (workers.size() == 1) {  // nothing is added up
     within.all_reduce = word_of(mpi::all_reduce_kind("mpi"));
-    within.wire = Precision::float32;
+    within.wire = Wire::float32;
   }
   if (!local->group_all_reduce) groups.clear();
   return StepGroup{std::move(workers), std::move(host), std::move(inside), within, std::move(groups)};

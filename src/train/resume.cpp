@@ -149,6 +149,9 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
   std::vector<StateArray> shared;
   for (const StateArray& array : run.sync.strategy->live())
     (has_group(part, array.group) ? own : shared).push_back(array);
+  // Absent where the wire of the checkpoint's run left no errors: then they begin with zeros.
+  for (const StateArray& array : run.sync.wire_errors())
+    if (has_group(part, array.group)) own.push_back(array);
   restore(part, path, *run.model.network, own);
   run.model.loss_scale.set_numbers(part.state().numbers);
   // Workers that step alone skip steps of their own, so they have counts of their own.

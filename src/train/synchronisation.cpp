@@ -105,19 +105,24 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
     };
     const bool shares_memory = machine.device->info().shares_host_memory;
     const std::string without_nccl = no_nccl(machine.gpus, mpi::has_nccl());
-    plan = plan_all_reduce(step_group ? step_group->reduction : config.reduction,
+    ReductionConfig gradients = step_group ? step_group->reduction : config.reduction;
+    // A scaled wire is for the averaged differences then: errors of both would need an array more.
+    if (averages && is_scaled(gradients.wire)) gradients.wire = Wire::float32;
+    plan = plan_all_reduce(gradients,
                            {.places = step_group ? step_group->places : machine.places,
                             .shares_memory = shares_memory,
                             .buckets = buckets.size(),
                             .saved = saved("strategy.all_reduce"),
                             .order = config.run.reproducible ? mpi::SumOrder::tree : mpi::SumOrder::any,
                             .no_nccl = without_nccl,
-                            .communicators = communicators(config)});
+                            .communicators = communicators(config),
+                            .seed = config.run.seed});
     if (averages)
       averaging_plan = plan_all_reduce(config.reduction, {.places = machine.places,
                                                           .shares_memory = shares_memory,
                                                           .saved = saved("strategy.averaging"),
-                                                          .no_nccl = without_nccl});
+                                                          .no_nccl = without_nccl,
+                                                          .seed = config.run.seed});
   });
   machine.watchdog.beat("laying out memory and measuring all-reduces", -1);
   model.allocate(plan, averaging_plan);
@@ -168,6 +173,12 @@ void Synchronisation::watch() {
     if (wrong.empty()) wrong = averaging.failure();
     return wrong.empty() && machine.exchange ? machine.exchange->failure() : wrong;
   });
+}
+
+std::vector<StateArray> Synchronisation::wire_errors() {
+  const std::size_t parameters = model.weights.parameters.size();
+  if (averaging.rounds()) return averaging.error_arrays(0, parameters);
+  return reduction.error_arrays(leading_floats(model.weights), parameters);
 }
 
 std::size_t Synchronisation::rows_ahead() const {
@@ -242,7 +253,7 @@ std::unique_ptr<Embeddings> Synchronisation::make_embeddings(const RunData& data
                         .training = bags_of(config.model, *data.training, model.network->batch()),
                         .validation = bags_of(config.model, *data.training, model.evaluator().batch()),
                         .per_slot = config.model.embeddings == EmbeddingTables::per_slot,
-                        .wire = config.server()->wire,
+                        .wire = mpi::wire_of(config.server()->wire),
                         .rule = trains ? std::optional(row_rule(config.optimizer)) : std::nullopt,
                         .ahead = 1 + static_cast<std::size_t>(config.server()->pipeline)});
 }

@@ -45,6 +45,8 @@ struct Synchronisation {
   /// no exchange.
   std::size_t rows_ahead() const;
   /// Time that the training thread waited for synchronised batch norm and for rows, in forward and backward.
+  /// This worker's errors of a scaled wire, for its own part of a checkpoint; empty: none.
+  std::vector<StateArray> wire_errors();
   std::int64_t waited_ns() const;
   std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
 

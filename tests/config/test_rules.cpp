@@ -165,6 +165,15 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
   for (const char* word : {"auto", "hierarchical"})
     EXPECT_EQ(strategy(cat("all_reduce = \"", word, "\"\nranks_per_group = 2\nwire = \"bfloat16\"\n")), "");
   EXPECT_NE(strategy("wire = \"float64\"\n"), "");
+  EXPECT_EQ(strategy("wire = \"fp4\"\nall_reduce = \"shared-memory\"\n"),
+            one("bad.toml:14:8",
+                "strategy.wire = \"fp4\" and strategy.all_reduce = \"shared-memory\" exclude each other: "
+                "ranks read each other's memory, leave it out"));
+  for (const std::string word : {"int8", "fp8", "fp4"})
+    EXPECT_EQ(
+        strategy(cat("all_reduce = \"hierarchical\"\nwire_rounding = \"nearest\"\nwire = \"", word, "\"\n")),
+        "");
+  EXPECT_NE(strategy("wire = \"float16\"\nwire_rounding = \"nearest\"\n"), "");
   EXPECT_NE(strategy("ranks_per_group = -1\n"), "");
   EXPECT_NE(strategy("communicators = 0\n"), "");
 }
@@ -190,6 +199,17 @@ TEST(Rules, NcclAddsInTheMemoryOfGpusAsItIsThere) {
           .find("strategy.all_reduce and run.reproducible exclude each other here: NCCL adds in an order "
                 "of its own"),
       std::string::npos);
+}
+
+TEST(Rules, WiresWithScalesKeepTheirErrorsInTheMemoryOfTheHost) {
+  EXPECT_EQ(
+      mistakes_of(good_deck, {"device.kind=cuda", "strategy.wire=int8"}),
+      one("command line: strategy.wire=int8",
+          "strategy.wire and device.kind exclude each other here: the errors of its rounding are kept in "
+          "the memory of the host; use \"float16\" or \"bfloat16\""));
+  EXPECT_NE(mistakes_of(good_deck, {"device.kind=reference", "device.precision=float16", "strategy.wire=fp8"})
+                .find("are of another loss scale; use \"bfloat16\""),
+            std::string::npos);
 }
 
 TEST(Rules, NcclUnderMpiHasHalfWiresButOneThread) {

@@ -28,7 +28,7 @@ inline std::ostream& operator<<(std::ostream& out, const Way& way) {
 
 /// GoogleTest allows only letters and digits.
 inline std::string test_name(const Way& way) {
-  std::string name = way.algorithm + std::string(flotilla::name(way.wire));
+  std::string name = way.algorithm + std::string(mpi::name(way.wire));
   if (way.algorithm == "hierarchical")
     name += "GroupsOf" + std::to_string(way.ranks_per_group) + (way.inside_in_memory ? "" : "OverMpi");
   if (way.order == SumOrder::tree) name += "InATree";

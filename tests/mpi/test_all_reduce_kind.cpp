@@ -80,7 +80,7 @@ TEST(AllReduceKinds, SayWhyTheyCannotBe) {
 
 TEST(AllReduceKinds, NameGroupsAndWireInTheirDescription) {
   AllReduceSite site = site_of(2, 2);
-  site.wire = Precision::float16;
+  site.wire = Wire::float16;
   EXPECT_EQ(describe(all_reduce_kind("hierarchical"), site), "hierarchical in 2 groups, float16");
   EXPECT_EQ(describe(all_reduce_kind("mpi"), site), "mpi, float16");
   EXPECT_EQ(describe(all_reduce_kind("nccl"), site), "nccl");

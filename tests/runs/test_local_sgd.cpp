@@ -38,7 +38,8 @@ const std::vector<Texts>& strategies() {
       {"strategy.kind=local-sgd", "strategy.period=16"},
       {"strategy.kind=local-sgd", "strategy.period=16", "strategy.outer.kind=momentum",
        "strategy.outer.momentum=0.5"},
-      {"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"}};
+      {"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"},
+      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.wire=fp4"}};
   return all;
 }
 
@@ -149,6 +150,42 @@ TEST(LocalSgdRuns, GiveTheSameBitsFromWithinTheStepsTakenTogether) {
     }
 
     EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values) << wire;
+  }
+}
+
+TEST(ScaledWireRuns, GiveTheBitsOfTheUninterruptedRunWithAllReduce) {
+  for (const std::string wire : {"int8", "fp8", "fp4"}) {
+    const TemporaryFolder folder;
+    Texts whole = arguments(folder.path("whole"), {"strategy.wire=" + wire, "strategy.bucket_mb=0.1"});
+    Texts parts = arguments(folder.path("parts"), {"strategy.wire=" + wire, "strategy.bucket_mb=0.1"});
+    whole.emplace_back("train.steps=60");
+    const Result uninterrupted = flotilla(2, whole);
+    ASSERT_EQ(uninterrupted.exit_code, 0) << uninterrupted.errors;
+    parts.emplace_back("train.steps=23");
+    ASSERT_EQ(flotilla(2, parts).exit_code, 0);
+    parts.back() = "train.steps=60";
+
+    const Result resumed = flotilla(2, parts);
+
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values) << wire;
+  }
+}
+
+TEST(ScaledWireRuns, BeginWithoutErrorsWhereTheCheckpointsWireLeftNone) {
+  for (const std::string kind : {"all-reduce", "local-sgd"}) {
+    const TemporaryFolder folder;
+    Texts run = arguments(folder.path("run"), {"strategy.kind=" + kind, "train.steps=20"});
+    if (kind == "local-sgd") run.emplace_back("strategy.period=8");
+    ASSERT_EQ(flotilla(2, run).exit_code, 0);
+    for (const std::string wire : {"int8", "fp4", "float32"}) {
+      run.emplace_back("strategy.wire=" + wire);
+      run.emplace_back("train.steps=" + std::to_string(wire == "int8" ? 30 : wire == "fp4" ? 40 : 50));
+
+      const Result resumed = flotilla(2, run);
+
+      ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+    }
   }
 }
 

@@ -134,7 +134,7 @@ TEST(AllReducePlan, PrefersNcclWhereEachWorkerHasAGpu) {
 
 TEST(AllReducePlan, LeavesOrderAndHalfWiresToMpi) {
   ReductionConfig half = strategy("auto");
-  half.wire = Precision::bfloat16;
+  half.wire = Wire::bfloat16;
 
   EXPECT_EQ(words(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree)), (Kinds{"shared-memory"}));
   EXPECT_TRUE(plan_on_gpus(strategy("auto"), 1, 2, mpi::SumOrder::tree).staged);

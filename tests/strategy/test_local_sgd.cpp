@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi/core/slices.hpp"
 #include "src/train/training_loaders.hpp"
 #include "tests/support/relative_difference.hpp"
 #include "tests/support/within.hpp"
@@ -234,9 +235,11 @@ TEST(LocalSgd, AllReduceBeforeTheBeginningHasItsBits) {
 
 TEST(LocalSgd, LeavesOneModelAfterAnAveraging) {
   const auto world = mpi::Communicator::world();
-  for (const Texts& more : {Texts{}, Texts{"strategy.momentum=average"}, Texts{"strategy.momentum=reset"},
-                            Texts{"strategy.wire=bfloat16", "strategy.all_reduce=mpi"},
-                            Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}}) {
+  for (const Texts& more :
+       {Texts{}, Texts{"strategy.momentum=average"}, Texts{"strategy.momentum=reset"},
+        Texts{"strategy.wire=bfloat16", "strategy.all_reduce=mpi"}, Texts{"strategy.wire=int8"},
+        Texts{"strategy.wire=fp4", "strategy.wire_rounding=nearest"},
+        Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}}) {
     TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(4) + more);
     for (int i = 0; i < 8; ++i) training.step();
 
@@ -281,6 +284,81 @@ TEST(LocalSgd, OverAHalfWireComesNearTheFullOne) {
   EXPECT_EQ(outcome.parameters != expected.parameters, mpi::Communicator::world().size() > 1);
 }
 
+TEST(LocalSgd, OverAScaledWireStaysNearTheFullOne) {
+  const Outcome begin = run(mlp_deck(), mlp, 0);
+  const Outcome expected = run(mlp_deck(), mlp + local(4), 40);
+  for (const auto& [wire, most] : {std::pair("int8", 0.02), std::pair("fp8", 0.08), std::pair("fp4", 0.3)}) {
+    for (const std::string rounding : {"nearest", "stochastic"}) {
+      const Outcome outcome =
+          run(mlp_deck(),
+              mlp + local(4) + Texts{cat("strategy.wire=", wire), "strategy.wire_rounding=" + rounding}, 40);
+
+      EXPECT_TRUE(
+          test::within(test::way_apart(outcome.parameters, expected.parameters, begin.parameters), 0.0, most))
+          << wire << " " << rounding;
+      EXPECT_EQ(outcome.parameters != expected.parameters, mpi::Communicator::world().size() > 1);
+    }
+  }
+}
+
+/// The mean of the workers' models, where each also has what it has not sent yet, does not change.
+TEST(LocalSgd, OverAScaledWireKeepsWhatAnAveragingHasLeft) {
+  const auto world = mpi::Communicator::world();
+  TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(4) + Texts{"strategy.wire=fp4"});
+  const std::vector<float> begin = training.parameters();
+  // Validations and checkpoints in between change nothing.
+  for (int i = 0; i < 3; ++i) {
+    training.step();
+    training.parts.sync.strategy->consensus();
+    training.parts.sync.strategy->state();
+  }
+  EXPECT_EQ(training.parts.sync.wire_errors().empty(), world.size() == 1);
+  if (world.size() == 1) return;
+  const auto errors = [&] { return training.values(training.parts.sync.wire_errors().front().values); };
+  EXPECT_EQ(std::ranges::count(errors(), 0.0F), std::ssize(begin));
+  training.step();
+
+  TrainingRun exact(mpi::Communicator::world(), mlp_deck(), mlp + local(4));
+  for (int i = 0; i < 4; ++i) exact.step();
+  std::vector<float> left = errors();
+  world.all_reduce(std::span<float>(left));
+  const std::vector<float> averaged = training.parameters();
+  const std::vector<float> expected = exact.parameters();
+  for (std::size_t i = 0; i < left.size(); ++i)
+    ASSERT_TRUE(test::within(averaged[i] + left[i] / static_cast<float>(world.size()), expected[i], 1e-6));
+  EXPECT_NE(averaged, expected);
+}
+
+TEST(LocalSgd, OverAScaledWireCountsTheBytesOfItsFormat) {
+  const auto world = mpi::Communicator::world();
+  constexpr std::int64_t averagings = 2;
+  const auto sent = [&](const std::string& wire) {
+    TrainingRun training(mpi::Communicator::world(), mlp_deck(),
+                         mlp + local(4) + Texts{"strategy.all_reduce=mpi", "strategy.wire=" + wire});
+    for (int i = 0; i < 4 * averagings; ++i) training.step();
+    return training.parts.sync.sent_bytes();
+  };
+  const auto count = TrainingRun(mpi::Communicator::world(), mlp_deck(), mlp).parameters().size();
+  // A rank sends the others their slices, and each of them the sum of its own.
+  const auto bytes = [&](std::size_t bits) {
+    std::size_t sum = 0;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const mpi::SliceBounds slice = mpi::slice_of(0, count, rank, world.size());
+      const std::size_t values = slice.end - slice.begin;
+      const std::size_t message = (values * bits + 7) / 8 + 4 * ((values + 255) / 256);
+      sum += rank == world.rank() ? static_cast<std::size_t>(world.size() - 1) * message : message;
+    }
+    return world.size() == 1 ? 0 : averagings * static_cast<std::int64_t>(sum);
+  };
+
+  const std::int64_t others = sent("int8") - bytes(8);  // sums of losses and samples
+
+  EXPECT_GE(others, 0);
+  EXPECT_LT(others, 1000);
+  EXPECT_EQ(sent("fp8") - bytes(8), others);
+  EXPECT_EQ(sent("fp4") - bytes(4), others);
+}
+
 TEST(LocalSgd, SavesWhatWorkersHaveOfTheirOwnAndTheOneModel) {
   TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(10));
   for (int i = 0; i < 15; ++i) training.step();
@@ -294,8 +372,9 @@ TEST(LocalSgd, SavesWhatWorkersHaveOfTheirOwnAndTheOneModel) {
 }
 
 TEST(LocalSgd, AllocatesNothingInAStep) {
-  for (const Texts& more : {Texts{}, Texts{"strategy.outer.kind=nesterov", "strategy.outer.momentum=0.9"},
-                            Texts{"strategy.momentum=average", "strategy.all_reduce=mpi"}}) {
+  for (const Texts& more :
+       {Texts{}, Texts{"strategy.outer.kind=nesterov", "strategy.outer.momentum=0.9"},
+        Texts{"strategy.momentum=average", "strategy.all_reduce=mpi"}, Texts{"strategy.wire=int8"}}) {
     TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(3) + more);
     for (int i = 0; i < 4; ++i) training.step();
     const std::int64_t before = test::allocations_of_this_thread();

@@ -52,6 +52,8 @@ inline const std::vector<Named>& strategies() {
       {"warm-up", local({{"strategy.period", "8"}, {"strategy.warm_up", "exponential"}})},
       {"outer", local({{"strategy.outer.kind", "nesterov"}, {"strategy.outer.momentum", "0.5"}})},
       {"half wire", local({{"strategy.all_reduce", "mpi"}, {"strategy.wire", "bfloat16"}})},
+      {"scaled wire", local({{"strategy.wire", "int8"}})},
+      {"all-reduce, scaled wire", {{"strategy.wire", "fp8"}}},
       {"adaptive",
        {{"strategy.kind", "adaptive-local-sgd"},
         {"strategy.rule", "fleet2"},
@@ -82,6 +84,7 @@ inline const std::vector<Named>& changes() {
       {"groups of 3", {{"strategy.group_all_reduce", "true"}, {"strategy.ranks_per_group", "3"}}},
       {"warm-up", {{"strategy.warm_up", "linear"}}},
       {"wire", {{"strategy.all_reduce", "mpi"}, {"strategy.wire", "bfloat16"}}},
+      {"wire with scales", {{"strategy.wire", "fp4"}}},
       {"smaller batch, begin later", begins("0", "2", "all-reduce") | Keys{{"train.batch_size", "2"}}}};
   return all;
 }

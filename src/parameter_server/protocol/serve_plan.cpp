@@ -177,7 +177,7 @@ mpi::PushPullWires wires_of(const Config& config) {
   const bool clips = server.mode == ServerMode::sync && config.train.gradient_clip_norm > 0.0;
   const bool whole = clips || needs_norms(servers_optimizer(config));
   const auto part = static_cast<std::size_t>(server.part_kb) * 1024 / sizeof(float);
-  return {.push = server.wire,
+  return {.push = mpi::wire_of(server.wire),
           .pull = mpi::Wire::float32,
           .shared_memory = server.shared_memory,
           .part_values = whole ? 0 : part,

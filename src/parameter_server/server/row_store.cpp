@@ -172,7 +172,7 @@ std::vector<TableSpec> tables_of(const ModelConfig& model) {
 }
 
 RowStore::RowStore(const Config& config)
-    : specs_(tables_of(config.model)), tables_(specs_of(config), config.server()->wire) {
+    : specs_(tables_of(config.model)), tables_(specs_of(config), mpi::wire_of(config.server()->wire)) {
   if (!empty()) slot_names_ = flotilla::slot_names(row_rule(servers_optimizer(config)));
 }
 

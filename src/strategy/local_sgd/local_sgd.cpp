@@ -78,8 +78,8 @@ std::string describe_period(const LocalSgdConfig& config) {
 LocalSgd::LocalSgd(Parts parts)
     : parts_(std::move(parts)),
       metrics_(parts_.workers),
-      half_wire_(parts_.averaging.exact != nullptr),
-      outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), half_wire_),
+      rounds_(parts_.averaging.exact != nullptr),
+      outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), rounds_),
       post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
       slots_(parts_.update.optimizer().slots()) {
   if (parts_.workers.size() == 1) return;
@@ -102,6 +102,7 @@ bool LocalSgd::together_in(std::int64_t step) const {
 
 void LocalSgd::start() {
   broadcast(parts_.device, parts_.workers, live());
+  parts_.averaging.clear_errors();
   outer_.set_anchor(parts_.model.parameters);
   parts_.sums.step_together(together_in(0));
 }
@@ -218,12 +219,14 @@ void LocalSgd::average_values(const Model& model) {
   if (fixed != nullptr) fixed->put_back(model.statistics);
 }
 
-/// Collective. The mean over the workers of what `model` holds. Over a half wire go the differences from what
-/// all had before, whose rounding does not matter so much, and no statistics.
+/// Collective. The mean over the workers of what `model` holds. Over a wire that rounds go the differences
+/// from what all had before, whose rounding does not matter so much, and no statistics. To a scaled wire the
+/// errors of the last averaging are added: a consensus, which must not change training, goes around it.
 void LocalSgd::reduce_values(const Model& model) {
   if (model.parameters.empty()) return all_reduce(exact(), model.statistics);
   mpi::Collectives& collectives = parts_.averaging.first();
-  if (!half_wire_) return all_reduce(collectives, all_of(model));
+  const bool is_own = model.parameters.address() == parts_.model.parameters.address();
+  if (!rounds_ || (parts_.averaging.rounds() && !is_own)) return all_reduce(exact(), all_of(model));
   FlatMath& flat = parts_.device.flat();
   flat.axpy(-1.0F, outer_.anchor(), model.parameters);
   all_reduce(collectives, model.parameters);
@@ -298,6 +301,8 @@ StrategyState LocalSgd::state() {
   state.numbers["slots_alike"] = slots_alike_ ? 1.0 : 0.0;
   state.numbers["loss"] = loss_;
   state.own = state_arrays(parts_.model, &parts_.update.optimizer());
+  for (const StateArray& errors : parts_.averaging.error_arrays(0, parts_.model.parameters.size()))
+    state.own.push_back(errors);
   if (parts_.workers.size() == 1) return state;
   average_slots();  // first, because it uses the consensus array
   const Model model = consensus();
@@ -323,7 +328,7 @@ StrategyDescription LocalSgd::description() const {
   for (const std::string& line : averaging.table) text.lines.push_back(cat("  measured   ", line));
   if (parts_.step_workers.size() > 1)
     for (std::string& line : parts_.sums.description()) text.lines.push_back(std::move(line));
-  std::size_t floats = all_of(parts_.consensus).size() + outer_.held();
+  std::size_t floats = all_of(parts_.consensus).size() + outer_.held() + averaging.errors.size();
   for (const Storage& mean : slot_means_) floats += mean.size();
   text.held_bytes = static_cast<std::int64_t>(floats * sizeof(float));
   return text;

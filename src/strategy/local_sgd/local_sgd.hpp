@@ -96,13 +96,13 @@ class LocalSgd : public Strategy {
   void reduce_values(const Model& model);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
-  /// The all-reduce without a half wire.
-  mpi::Collectives& exact() const { return half_wire_ ? *parts_.averaging.exact : parts_.averaging.first(); }
+  /// The all-reduce in float32.
+  mpi::Collectives& exact() const { return rounds_ ? *parts_.averaging.exact : parts_.averaging.first(); }
   bool averages_statistics() const { return parts_.config.statistics == LocalStatistics::average; }
 
   Parts parts_;
   MetricSync metrics_;
-  bool half_wire_;
+  bool rounds_;  ///< Averagings are over a wire that rounds
   OuterStep outer_;
   bool post_local_;  ///< All workers step together before begin_step
   std::vector<OptimizerSlot> slots_;

@@ -33,6 +33,8 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds&
   check_communicators(needs.communicators, needs.buckets);
   AllReducePlan plan{mpi::find_site(needs.places, static_cast<int>(deck.ranks_per_group))};
   plan.wire = deck.wire;
+  plan.stochastic = deck.wire_rounding == WireRounding::stochastic;
+  plan.seed = static_cast<std::uint64_t>(needs.seed);
   plan.order = needs.order;
   plan.communicators = static_cast<int>(needs.communicators);
   plan.no_nccl = needs.no_nccl;
@@ -45,7 +47,7 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds&
     if (chosen != plan.candidates.end()) plan.candidates = {*chosen};
   }
   const mpi::AllReduceKind& likeliest = *plan.candidates.front();
-  const bool rounds = likeliest.half_wire && plan.wire != mpi::Wire::float32;
+  const bool rounds = plan.wire != Wire::float32 && likeliest.carries(plan.wire);
   plan.staged = !needs.shares_memory && plan.ranks > 1 && (!likeliest.on_gpus() || rounds);
   plan.window = std::ranges::any_of(
       plan.candidates, [&](const mpi::AllReduceKind* kind) { return needs_window(*kind, plan); });
@@ -63,6 +65,15 @@ void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count
   plan.left_out = cat("strategy.all_reduce = \"auto\" does without \"", (*windowed)->word, "\": ", missing);
   plan.candidates = {&mpi::all_reduce_kind("mpi")};
   plan.window = false;
+}
+
+void Reduction::clear_errors() {
+  if (rounds()) std::ranges::fill(host_span(errors.span()), 0.0F);
+}
+
+std::vector<StateArray> Reduction::error_arrays(std::size_t first, std::size_t count) {
+  if (!rounds()) return {};
+  return {{"strategy/wire_errors", StateArray::Layout::parameters, errors.span().subspan(first, count)}};
 }
 
 std::vector<int> Reduction::missing_ranks() const {
@@ -92,9 +103,21 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
       .most = std::ranges::max(buckets, {}, &DeviceSpan<float>::size).size(),
       .stream = &stream,
       .pinned = [&device](std::size_t floats) { return device.memory().pinned(floats); }};
+  Reduction reduction;
+  if (is_scaled(plan.wire) && plan.ranks > 1) {
+    require(device.info().shares_host_memory, "a wire with scales for a device with memory of its own");
+    const float* const first = array.values().address();
+    std::size_t size = 0;
+    for (const DeviceSpan<float> bucket : buckets)
+      size = std::max(size, static_cast<std::size_t>(bucket.address() - first) + bucket.size());
+    reduction.errors = device.memory().allocate(size);
+    reduction.rounding = std::make_unique<mpi::WireRounding>(
+        mpi::WireRounding{plan.seed, plan.stochastic, first, host_span(reduction.errors.span())});
+  }
   const auto make = [&](const mpi::AllReduceKind& kind, mpi::Wire wire) {
     mpi::AllReduceParts own = parts;
     own.wire = wire;
+    own.rounding = reduction.rounding.get();
     auto sums = kind.make(own);
     if (kind.on_gpus()) {
       warm_up(*sums, buckets);
@@ -107,7 +130,6 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
   std::vector<mpi::AllReduceCandidate> measured;
   for (const mpi::AllReduceKind* const kind : plan.candidates)
     measured.push_back({kind->word, *candidates.emplace_back(make(*kind, plan.wire))});
-  Reduction reduction;
   reduction.left_out = plan.left_out;
   std::size_t winner = 0;
   if (candidates.size() > 1) {
@@ -120,10 +142,14 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
   reduction.lanes.push_back(std::move(candidates[winner]));
   while (reduction.lanes.size() < static_cast<std::size_t>(plan.communicators))
     reduction.lanes.push_back(make(kind, plan.wire));
-  if (kind.half_wire && plan.wire != mpi::Wire::float32)
-    reduction.exact = make(mpi::all_reduce_kind("mpi"), mpi::Wire::float32);
+  if (plan.wire != Wire::float32 && kind.carries(plan.wire))
+    reduction.exact = make(mpi::all_reduce_kind("mpi"), Wire::float32);
   reduction.description = describe(kind, plan);
   if (plan.staged) reduction.description += ", through host memory";
+  if (reduction.rounds()) {
+    reduction.description += plan.stochastic ? " (stochastic)" : " (nearest)";
+    reduction.clear_errors();  // what measurements have left
+  }
   if (plan.communicators > 1) reduction.description += cat(", ", plan.communicators, " communicators");
   return reduction;
 }

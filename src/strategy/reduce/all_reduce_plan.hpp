@@ -14,6 +14,7 @@
 #include "mpi/core/shared_memory.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/config/config.hpp"
+#include "src/strategy/state_array.hpp"
 
 namespace flotilla {
 
@@ -21,9 +22,11 @@ namespace flotilla {
 /// earlier choice.
 struct AllReducePlan : mpi::AllReduceSite {
   std::vector<const mpi::AllReduceKind*> candidates{};  ///< The deck's, or those that "auto" measures
-  bool staged = false;     ///< Through a mirror in the host's memory (ReducedArray)
-  bool window = false;     ///< The array, or its mirror, must lie in shared memory of the host's ranks
-  std::string left_out{};  ///< Algorithms that lack shared memory, and why; empty: none
+  bool staged = false;      ///< Through a mirror in the host's memory (ReducedArray)
+  bool window = false;      ///< The array, or its mirror, must lie in shared memory of the host's ranks
+  std::string left_out{};   ///< Algorithms that lack shared memory, and why; empty: none
+  bool stochastic = false;  ///< Rounding to a scaled wire
+  std::uint64_t seed = 0;   ///< Of its draws
 };
 
 /// Facts besides the deck that decide which all-reduces are possible.
@@ -36,6 +39,7 @@ struct AllReduceNeeds {
   /// AllReduceSite::no_nccl (src/job/devices.hpp)
   std::string no_nccl = "needs device.kind = \"cuda\"";
   std::int64_t communicators = 1;
+  std::int64_t seed = 0;  ///< run.seed
 };
 
 /// @throws UserError if the deck asks for an algorithm that is not possible with these workers or buckets
@@ -53,13 +57,21 @@ void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count
 struct Reduction {
   const mpi::AllReduceKind* kind = nullptr;
   std::vector<std::unique_ptr<mpi::Collectives>> lanes;  ///< One per communicator
-  /// All-reduce in float32 for counts, sums and statistics, which a half wire would round; null: they are in
+  /// All-reduce in float32 for counts, sums and statistics, which another wire would round; null: they are in
   /// the last bucket.
   std::unique_ptr<mpi::Collectives> exact;
-  std::string description;         ///< "hierarchical in 2 groups, float16, 2 communicators"
-  std::vector<std::string> table;  ///< Measured times of "auto"; empty: none
-  std::string left_out;            ///< AllReducePlan::left_out
+  std::unique_ptr<mpi::WireRounding> rounding;  ///< Of a scaled wire between several workers; null: none
+  Storage errors;                               ///< rounding->errors, which the next sums add
+  std::string description;                      ///< "hierarchical in 2 groups, float16, 2 communicators"
+  std::vector<std::string> table;               ///< Measured times of "auto"; empty: none
+  std::string left_out;                         ///< AllReducePlan::left_out
 
+  bool rounds() const { return rounding != nullptr; }
+  /// Forgets the errors that are left.
+  void clear_errors();
+  /// The errors of `count` values of the array from `first` on, for the worker's own part of a checkpoint;
+  /// empty: none.
+  std::vector<StateArray> error_arrays(std::size_t first, std::size_t count);
   mpi::Collectives& first() const { return *lanes.front(); }
   std::vector<int> missing_ranks() const;  ///< Missing ranks of any lane. Safe from another thread.
   std::string failure() const;             ///< Failure of any lane; empty: none. Safe from another thread.
