@@ -71,8 +71,8 @@ struct Fp8 {
   static float value(std::uint32_t code) {
     const std::uint32_t magnitude = code & 0x7FU;
     const float subnormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-9F;
-    const std::uint32_t bits = magnitude < 8 ? bits_of(subnormal) : (magnitude << 20U) + (120U << 23U);
-    return float_of(bits | code >> 7U << 31U);
+    const std::uint32_t size = magnitude < 8 ? bits_of(subnormal) : (magnitude << 20U) + (120U << 23U);
+    return float_of(size | code >> 7U << 31U);
   }
 };
 
@@ -93,8 +93,8 @@ struct Fp4 {
   }
   static float value(std::uint32_t code) {
     const std::uint32_t magnitude = code & 7U;
-    const std::uint32_t bits = magnitude == 0 ? 0 : (magnitude + 124U) << 23U;
-    return float_of(bits | code >> 3U << 31U);
+    const std::uint32_t size = magnitude == 0 ? 0 : (magnitude + 124U) << 23U;
+    return float_of(size | code >> 3U << 31U);
   }
 };
 
