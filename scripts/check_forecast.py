@@ -5,8 +5,8 @@
     sudo python3 scripts/check_forecast.py [--flotilla build/cpu/flotilla] [--case TEXT] [--seconds 6]
 
 Each case is measured in turn within a minute: bench step before and after, with as many ranks on this machine as the case has, since
-its hosts share the processors; training in between. bench all-reduce between two hosts of one rank gives the latency and the rate for
---network, inside a host of two ranks the rest: what other hosts, ranks and strategies take follows from the model. Printed are
+its hosts share the processors; training in between. bench input and, inside a host, bench all-reduce are measured once; the network is
+what the links are shaped to, less the headers of TCP: what hosts, ranks and strategies take follows from the model. Printed are
 milliseconds of a step. Needs root, iproute2 and Open MPI 4, as tests/hosts/hosts.sh.
 """
 import argparse
@@ -25,6 +25,8 @@ ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_RO
 DECK = [str(ROOT / "inputs/mlp_random.toml"), "data.shape=[256]", "model.widths=[512,512]", "train.batch_size=512", "device.threads=1", "run.watchdog_s=60"]
 FLAT, HIERARCHICAL = (["strategy.kind=all-reduce", f"strategy.all_reduce={word}"] for word in ("mpi", "hierarchical"))
 SERVERS = ["strategy.kind=parameter-server", "server.mode=sync", "roles.kind=symmetric"]
+LATENCY_US = 50
+PAYLOAD = 0.95  # Of the bytes in a packet
 # hosts, ranks on each, rate of a link, strategy, the row of the forecast
 LINKS = ("300mbit", "100mbit", "50mbit")  # Faster ones are bound by the processors that all hosts share
 
@@ -71,21 +73,19 @@ class Machine:
     def there(self, hosts, each, *arguments):
         run(HOSTS, "run", "-n", hosts * each, "--map-by", f"ppr:{each}:node", self.flotilla, *arguments)
 
-    def network(self, link):
-        """Latency in µs and Gbit/s of links that are shaped so, by all-reduces over two of them."""
-        run(HOSTS, "shape", link)
-        times = {}
-        for size in (64, 2 << 20):
-            file = self.folder / "between.json"
-            self.there(2, 1, "bench", "all-reduce", "--in-place", "--bytes", size, "--json", file)
-            times[size] = next(row["time_us"] for row in json.loads(file.read_text()) if row["algorithm"] == "mpi")
-        latency = times[64]
-        return f"{latency:.4g},{(2 << 20) * 8e-3 / (times[2 << 20] - 2 * latency):.4g}"
-
     def steps_alone(self, ranks):
         file = self.folder / "part.json"
         self.here(ranks, "bench", "step", *DECK, *FLAT, "--steps", 40, "--json", file)
         return json.loads(file.read_text())
+
+    def measure_once(self, ranks):
+        self.input = self.folder / f"input{ranks}.json"
+        if self.input.exists():
+            return
+        self.here(ranks, "bench", "input", *DECK, "--seconds", 1, "--json", self.input)
+        for count in {2, ranks} - {1}:
+            self.here(count, "bench", "all-reduce", "--in-place", "--min", "512K", "--max", "2M", "--json",
+                      self.folder / f"sums{count}.json")
 
     def trained_ms(self, hosts, each, keys, steps):
         output = self.folder / "run"
@@ -100,16 +100,17 @@ class Machine:
         (self.folder / "step.json").write_text(json.dumps(step))
         table, period = self.folder / "table.json", row.rpartition(" ")[2]
         self.here(1, "forecast", *DECK, "--hosts", hosts, "--ranks-per-host", each, "--step", self.folder / "step.json", "--input",
-                  self.folder / "input.json", "--all-reduce", *self.folder.glob("sums*.json"), "--json", table,
+                  self.input, "--all-reduce", *self.folder.glob("sums*.json"), "--json", table,
                   *(["--network", network] if network else []), *(["--periods", period] if "period" in row else []))
         return next(line for line in json.loads(table.read_text()) if line["strategy"].startswith(row))
 
     def compare(self, hosts, each, link, keys, row):
-        network = self.network(link) if hosts > 1 else None
+        network = None
+        if hosts > 1:
+            run(HOSTS, "shape", link)
+            network = f"{LATENCY_US},{PAYLOAD * float(link.removesuffix('mbit')) / 1e3:.4g}"
         workers = hosts * each // 2 if keys is SERVERS else hosts * each
-        for ranks in {2, workers} - {1}:
-            self.here(ranks, "bench", "all-reduce", "--in-place", "--min", "512K", "--max", "2M", "--json", self.folder / f"sums{ranks}.json")
-        self.here(workers, "bench", "input", *DECK, "--seconds", 1, "--json", self.folder / "input.json")
+        self.measure_once(workers)
         step = self.steps_alone(workers)
         step["cores"] /= hosts
         first_ms = self.forecast(hosts, each, network, row, step)["step_us"] * 1e-3
