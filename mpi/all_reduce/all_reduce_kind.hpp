@@ -51,8 +51,9 @@ AllReduceSite find_site(const std::vector<Place>& places, int ranks_per_group);
 struct WireRounding {
   std::uint64_t seed = 0;
   bool stochastic = false;
-  const float* array = nullptr;  ///< What is summed lies in this array, whose values are numbered
-  std::span<float> errors{};     ///< By the number of a value
+  /// What is summed lies in this array or in one of the same size behind it; its values are numbered
+  const float* array = nullptr;
+  std::span<float> errors{};  ///< By the number of a value
 };
 
 /// The parts that an all-reduce is made from. An algorithm uses some of them.

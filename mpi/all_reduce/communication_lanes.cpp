@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/all_reduce/communication_lanes.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <thread>
@@ -138,6 +139,10 @@ void CommunicationThread::finish() {
   impl_->wait();
 }
 
+bool CommunicationThread::finished() const {
+  return impl_->done.load(std::memory_order_acquire) == impl_->started_here;
+}
+
 std::int64_t CommunicationThread::busy_ns() const {
   return impl_->busy_ns.load(std::memory_order_relaxed);
 }
@@ -170,6 +175,11 @@ void CommunicationLanes::finish() {
     lane.collectives.wait_on_stream();
   }
   next_ = 0;  // every step begins alike, whatever the number of its buckets
+}
+
+bool CommunicationLanes::finished() const {
+  return std::ranges::all_of(lanes_,
+                             [](const Lane& lane) { return !lane.thread || lane.thread->finished(); });
 }
 
 std::int64_t CommunicationLanes::busy_ns() const {

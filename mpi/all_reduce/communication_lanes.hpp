@@ -34,6 +34,7 @@ class CommunicationThread {
   /// Queues a call; `data` must stay untouched until finish(). @param at the same on all ranks
   void start(DeviceSpan<float> data, CallSite at = {});
   void finish();                 ///< Returns when all that were started are done.
+  bool finished() const;         ///< Whether they are.
   std::int64_t busy_ns() const;  ///< Time spent inside calls so far.
 
  private:
@@ -55,6 +56,7 @@ class CommunicationLanes {
   /// Queues an all-reduce; `data` must stay untouched until finish(). @param at the same on all ranks
   void start(DeviceSpan<float> data, CallSite at = {});
   void finish();                 ///< Returns when all that were started are done.
+  bool finished() const;         ///< Whether finish() would not wait for a thread.
   std::int64_t busy_ns() const;  ///< Time spent inside collectives so far, summed over the lanes.
   std::size_t size() const { return lanes_.size(); }
 

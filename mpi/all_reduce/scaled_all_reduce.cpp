@@ -62,7 +62,7 @@ class ScaledAllReduce final : public Collectives {
   RoundedValues part(std::span<float> data, SliceBounds slice) const {
     const std::span<float> values = data.subspan(slice.begin, slice.end - slice.begin);
     if (values.empty()) return {};
-    const auto first = static_cast<std::size_t>(values.data() - rounding_.array);
+    const auto first = static_cast<std::size_t>(values.data() - rounding_.array) % rounding_.errors.size();
     require(std::less_equal<>()(rounding_.array, values.data()) &&
                 first + values.size() <= rounding_.errors.size(),
             "an all-reduce of ", values.size(), " values whose rounding is not kept");

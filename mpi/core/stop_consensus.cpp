@@ -299,6 +299,19 @@ double StopConsensus::catch_up_s() const {
   return impl_->has_agreed ? impl_->agreement.result()[agreed_catch_up_s] : 0.0;
 }
 
+void StopConsensus::attend(std::int64_t steps, const std::function<bool()>& over) {
+  Impl& own = *impl_;
+  const auto is_over = [&own, &over, steps] {
+    if (over()) return true;
+    own.look();
+    // A worker may be at an earlier step and wait for this.
+    if (own.stop_requested && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
+    if (own.agreement.started()) own.agreement.done();  // moves it on
+    return false;
+  };
+  wait_until(is_over, Backoff(rendezvous_spins));
+}
+
 std::size_t StopConsensus::sent_bytes() const {
   return impl_->meeting.sent_bytes();
 }
@@ -315,15 +328,7 @@ bool StopConsensus::gather(std::int64_t steps, std::span<const double> mine, std
   std::ranges::copy(mine, record.begin() + record_values);
   own.meeting.start(steps, where);
   const WaitingScope waiting(own.meeting.log());
-  const auto met = [&own, steps] {
-    if (own.meeting.done()) return true;
-    own.look();
-    // A worker may be at an earlier step and wait for this.
-    if (own.stop_requested && !own.agreement.started() && !own.alone()) own.name(steps, 0.0);
-    if (own.agreement.started()) own.agreement.done();  // moves it on
-    return false;
-  };
-  wait_until(met, Backoff(rendezvous_spins));
+  attend(steps, [&own] { return own.meeting.done(); });
   own.last_meeting = steps;
   std::ranges::copy(own.meeting.result().subspan(result_sums), sums.begin());
   const bool stop = own.meeting.result()[result_stop] > 0.0;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -45,6 +46,9 @@ class StopConsensus {
   /// @returns whether a stop was requested, equal on every worker
   bool gather(std::int64_t steps, std::span<const double> mine, std::span<double> sums,
               std::source_location where = std::source_location::current());
+  /// Waits for something else, `over`, that other workers may only bring about after an agreement on a stop,
+  /// in which this worker takes part meanwhile. @param steps done
+  void attend(std::int64_t steps, const std::function<bool()>& over);
   std::size_t sent_bytes() const;  ///< Bytes that this worker sends in one gather()
 
  private:

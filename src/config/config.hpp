@@ -293,6 +293,16 @@ enum class LocalStatistics { average, local, re_estimate };
 template <>
 inline constexpr auto words_of<LocalStatistics> = deck_words("average", "local", "re-estimate");
 
+/// Averages of local SGD that are made of parts of the model, in turn, or while training goes on.
+struct StreamingConfig {
+  std::int64_t fragments = 1;      ///< Parts
+  std::int64_t overlap_steps = 0;  ///< Steps that an average is on its way
+  double mix = 0.0;                ///< Share of a worker's own values that stays where one takes effect
+
+  /// Whether averages are made in an array of their own, while the worker's values stay as they are.
+  bool needs_room() const { return overlap_steps > 0 || mix > 0.0; }
+};
+
 /// strategy.kind = "local-sgd" and "adaptive-local-sgd".
 struct LocalSgdConfig {
   bool adaptive = false;                      ///< Not a key: set by the kind
@@ -309,6 +319,7 @@ struct LocalSgdConfig {
   std::int64_t estimate_batches = 16;  ///< re_estimate: training batches per worker
   bool group_all_reduce = false;       ///< Gradients of a group are averaged in every step
   OuterConfig outer{};
+  StreamingConfig streaming{};  ///< Not adaptive
 
   StrategyKind kind() const { return adaptive ? StrategyKind::adaptive_local_sgd : StrategyKind::local_sgd; }
   std::string state_kind() const;

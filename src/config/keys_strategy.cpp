@@ -108,11 +108,36 @@ class StrategyRules : public RuleChecks {
       reject({"strategy.before_begin"},
              "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: give "
              "one of them");
+    streaming(strategy);
     exclude("model.batch_norm", config.model.synchronises_batch_norm(), "strategy.kind", true,
             "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
             "\"all-reduce\"");
     exclude("strategy.statistics", strategy.statistics != LocalStatistics::average, "model.kind",
             !config.model.has_batch_norm(), "this model has no batch norm");
+  }
+
+  /// Fragments of a model, and averages that are on their way while training goes on.
+  void streaming(const LocalSgdConfig& strategy) {
+    if (!usable({"strategy.period", "strategy.fragments", "strategy.overlap_steps"})) return;
+    const std::int64_t pause = strategy.period / strategy.streaming.fragments;
+    if (strategy.period % strategy.streaming.fragments != 0)
+      return reject({"strategy.fragments", "strategy.period"}, "strategy.period must be a multiple of ",
+                    "strategy.fragments (", strategy.streaming.fragments,
+                    "), since one fragment is averaged every period / fragments steps; got ",
+                    strategy.period);
+    if (strategy.streaming.overlap_steps >= pause && strategy.streaming.overlap_steps > 0)
+      return reject({"strategy.overlap_steps", "strategy.period"},
+                    "strategy.overlap_steps must be less than strategy.period / strategy.fragments (", pause,
+                    "), since one average is on its way at a time; got ", strategy.streaming.overlap_steps);
+    const bool overlaps = strategy.streaming.overlap_steps > 0;
+    const char* const one = overlaps ? "strategy.overlap_steps" : "strategy.fragments";
+    const bool streams = overlaps || strategy.streaming.fragments > 1;
+    exclude(one, streams, "strategy.warm_up", strategy.warm_up != PeriodWarmUp::none,
+            "the period must stay as it is; use begin_step to keep the workers together at first");
+    exclude(one, streams, "strategy.momentum", strategy.momentum != LocalMomentum::local,
+            "the optimizer's state of a part is not averaged; use \"local\"");
+    exclude("strategy.overlap_steps", overlaps, "strategy.group_all_reduce", strategy.group_all_reduce,
+            "workers of a group wait for each other in every step; leave one of them out");
   }
 
   void roles() {
@@ -233,6 +258,19 @@ std::vector<Key> local_sgd_keys() {
       key<&LocalSgdConfig::warm_up>(
           "strategy.warm_up", any_value(), may_change,
           "Of the period, a value per epoch: \"exponential\" 1, 2, 4 …, \"linear\" 2, 4, 6 …, up to it")
+          .only_for(fixed),
+      key<&LocalSgdConfig::streaming, &StreamingConfig::fragments>(
+          "strategy.fragments", at_least(1, max_count), may_change,
+          "Parts of the model, cut between tensors, that are averaged in turn, one every period / fragments "
+          "steps")
+          .only_for(fixed),
+      key<&LocalSgdConfig::streaming, &StreamingConfig::overlap_steps>(
+          "strategy.overlap_steps", at_least(0, max_count), may_change,
+          "Steps that an average is on its way while training goes on; 0: the workers wait for it")
+          .only_for(fixed),
+      key<&LocalSgdConfig::streaming, &StreamingConfig::mix>(
+          "strategy.mix", at_least(0, 1), may_change,
+          "Share of a worker's own values that it keeps where an average takes effect")
           .only_for(fixed),
       key<&LocalSgdConfig::rule>("strategy.rule", any_value(), may_change,
                                  "How the period follows loss and learning rate: \"guide\" and \"paper\" "

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 
 #include "mpi/core/stop_consensus.hpp"
@@ -25,6 +26,8 @@ class MetricSync {
   /// whether they do now. May wait for the others; once all know, the watchdog's deadline is put off by what
   /// the slowest needs to catch up.
   bool stops_after(const StepInfo& info, mpi::Watchdog& watchdog);
+  /// StopConsensus::attend()
+  void attend(std::int64_t steps, const std::function<bool()>& over) { consensus_.attend(steps, over); }
   /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next sync(),
   /// together with the sums since the previous one.
   void contribute(const StepOutcome& mine);

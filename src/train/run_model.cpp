@@ -39,7 +39,9 @@ struct ArrayCounts {
 ArrayCounts array_counts(const Config& config, bool served, const Network& network) {
   const auto model = static_cast<std::size_t>(network.layout().size() + network.statistics().layout().size());
   const std::size_t summed = header_size + model;
-  return {.held = served ? summed : config.local_sgd() != nullptr ? 2 * model : model, .summed = summed};
+  const LocalSgdConfig* const local = config.local_sgd();
+  const std::size_t models = local == nullptr ? 1 : local->streaming.needs_room() ? 3 : 2;
+  return {.held = served ? summed : models * model, .summed = summed};
 }
 
 /// Values of the buffers in which initialise() makes the largest parameter: in the plain order and, where the
@@ -111,7 +113,7 @@ RunModel::RunModel(const Config& deck, const Machine& on, const RunData& data)
 }
 
 void RunModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
-  const bool averages = config.local_sgd() != nullptr;
+  const LocalSgdConfig* const local = config.local_sgd();
   const auto parameter_count = static_cast<std::size_t>(network->layout().size());
   const auto statistics_count = static_cast<std::size_t>(network->statistics().layout().size());
   const std::size_t model_count = parameter_count + statistics_count;
@@ -125,7 +127,9 @@ void RunModel::allocate(AllReducePlan& plan, AllReducePlan& averaging) {
   fit_to_shared_memory(averaging, automatic, held, machine.workers);
   models = ReducedArray(*machine.device, held, averaging, machine.host);
   weights = served ? model_at(summed_count - parameter_count, header_floats) : model_at(0, parameter_count);
-  if (averages) consensus = model_at(model_count, model_count + parameter_count);
+  if (local != nullptr) consensus = model_at(model_count, model_count + parameter_count);
+  if (local != nullptr && local->streaming.needs_room())
+    averages = model_at(2 * model_count, 2 * model_count + parameter_count);
   fit_to_shared_memory(plan, automatic, summed_count, machine.workers);
   summed = ReducedArray(*machine.device, summed_count, plan,
                         machine.step_group ? machine.step_group->host : machine.host);
@@ -170,8 +174,8 @@ std::unique_ptr<OverflowGuard> RunModel::make_overflow_guard() const {
 }
 
 float RunModel::loss_divisor() const {
-  const bool averages = config.train.accumulate == Accumulation::average && !config.run.reproducible;
-  return static_cast<float>(sharding.batch * (averages ? sharding.micro_steps : 1));
+  const bool takes_mean = config.train.accumulate == Accumulation::average && !config.run.reproducible;
+  return static_cast<float>(sharding.batch * (takes_mean ? sharding.micro_steps : 1));
 }
 
 DeviceScalar<float> RunModel::backward_scale() const {

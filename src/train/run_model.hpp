@@ -59,11 +59,12 @@ struct RunModel {
       optimizer;         ///< Null where servers run it, except on worker 0, which saves its state
   LossScale loss_scale;  ///< This worker's loss scale
   std::unique_ptr<OverflowGuard> overflow_guard;  ///< Null: the host decides whether a step is taken
-  ReducedArray
-      models;  ///< Holds `weights` and `consensus`; with servers what is pulled, laid out as `summed`
-  ReducedArray summed;                    ///< The array that a step sums: gradients()
-  Model weights;                          ///< Weights of this worker
-  Model consensus;                        ///< Local SGD: array for the consensus
+  ReducedArray models;  ///< Holds `weights`, `consensus` and `averages`; with servers what is pulled, laid
+                        ///< out as `summed`
+  ReducedArray summed;  ///< The array that a step sums: gradients()
+  Model weights;        ///< Weights of this worker
+  Model consensus;      ///< Local SGD: array for the consensus
+  Model averages;       ///< Local SGD: array for averages; empty: none is needed
   std::unique_ptr<ShardSums> shard_sums;  ///< Null: not run.reproducible
 
  private:

@@ -45,8 +45,8 @@ Synchronisation::Synchronisation(const Machine& machine, const RunData& data, Ru
   watch();
   if (config.model.has_embeddings()) embeddings = make_embeddings(data);
   make_step(communication_sinks, failure);
-  strategy =
-      machine.servers == nullptr ? make_strategy() : make_served_strategy(communication_sinks, failure);
+  strategy = machine.servers == nullptr ? make_strategy(failure)
+                                        : make_served_strategy(communication_sinks, failure);
 }
 
 /// Makes the parts of every step, whatever the strategy: sums of gradients, and the update by them.
@@ -188,7 +188,7 @@ std::size_t Synchronisation::rows_ahead() const {
   return exchanges ? 1 + static_cast<std::size_t>(server.pipeline) : 0;
 }
 
-std::unique_ptr<Strategy> Synchronisation::make_strategy() {
+std::unique_ptr<Strategy> Synchronisation::make_strategy(FailureHandler& failure) {
   const Machine& machine = model.machine;
   const Config& config = model.config;
   const std::optional<StepGroup>& step_group = machine.step_group;
@@ -202,6 +202,15 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
                                                                 .traffic = traffic,
                                                                 .model = model.weights});
   const Network& network = *model.network;
+  AveragingRoom room{.consensus = model.consensus, .averages = model.averages, .fragments = {}};
+  agree(machine.workers, machine.places,
+        [&] { room.fragments = cut_fragments(network.layout(), local->streaming.fragments); });
+  if (local->streaming.overlap_steps > 0 && machine.workers.size() > 1) {
+    std::vector<mpi::Collectives*> lanes = {&averaging.first()};
+    if (averaging.exact) lanes.push_back(averaging.exact.get());
+    room.lanes = std::make_unique<mpi::CommunicationLanes>(
+        lanes, lanes.size(), [&failure] { failure.end_job_for_current_exception(); });
+  }
   return std::make_unique<LocalSgd>(LocalSgd::Parts{
       .device = *machine.device,
       .workers = machine.workers,
@@ -212,7 +221,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy() {
       .watchdog = machine.watchdog,
       .traffic = traffic,
       .model = model.weights,
-      .consensus = model.consensus,
+      .room = std::move(room),
       .period = make_period(*local, model.sharding.steps_per_epoch(), config.schedule.warmup_epochs),
       .config = *local,
       .frozen = {*machine.device, network.layout(), frozen_slices(config.optimizer, network.layout())},

@@ -73,7 +73,7 @@ struct Synchronisation {
   void watch();
   void make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure);
   std::unique_ptr<Embeddings> make_embeddings(const RunData& data);
-  std::unique_ptr<Strategy> make_strategy();
+  std::unique_ptr<Strategy> make_strategy(FailureHandler& failure);
   std::unique_ptr<Strategy> make_served_strategy(std::span<trace::Sink* const> communication_sinks,
                                                  FailureHandler& failure);
 };

@@ -272,6 +272,37 @@ TEST(Rules, AdaptivePeriodsFollowPlainGradientDescent) {
   EXPECT_EQ(mistakes_of(good_deck, {adaptive[0], "optimizer.kind=nesterov"}), "");
 }
 
+TEST(Rules, FragmentsAndTheirAveragesFitThePeriod) {
+  const auto mistake = [](Texts more) {
+    more.insert(more.end(), {"strategy.kind=local-sgd", "strategy.period=12"});
+    return mistakes_of(good_deck, more);
+  };
+  EXPECT_EQ(
+      mistake({"strategy.fragments=5"}),
+      one("command line: strategy.fragments=5",
+          "strategy.period must be a multiple of strategy.fragments (5), since one fragment is averaged "
+          "every period / fragments steps; got 12"));
+  EXPECT_EQ(
+      mistake({"strategy.fragments=4", "strategy.overlap_steps=3"}),
+      one("command line: strategy.overlap_steps=3",
+          "strategy.overlap_steps must be less than strategy.period / strategy.fragments (3), since one "
+          "average is on its way at a time; got 3"));
+  EXPECT_EQ(mistake({"strategy.overlap_steps=11"}), "");
+  EXPECT_EQ(mistake({"strategy.fragments=4", "strategy.overlap_steps=2", "strategy.mix=0.5"}), "");
+  EXPECT_EQ(mistake({"strategy.fragments=4", "strategy.warm_up=linear"}),
+            one("command line: strategy.fragments=4",
+                "strategy.fragments and strategy.warm_up exclude each other here: the period must stay as it "
+                "is; use begin_step to keep the workers together at first"));
+  EXPECT_EQ(mistake({"strategy.overlap_steps=2", "strategy.momentum=reset", "optimizer.kind=momentum"}),
+            one("command line: strategy.overlap_steps=2",
+                "strategy.overlap_steps and strategy.momentum exclude each other here: the optimizer's state "
+                "of a part is not averaged; use \"local\""));
+  EXPECT_EQ(mistake({"strategy.overlap_steps=2", "strategy.group_all_reduce=true"}),
+            one("command line: strategy.overlap_steps=2",
+                "strategy.overlap_steps and strategy.group_all_reduce exclude each other here: workers of a "
+                "group wait for each other in every step; leave one of them out"));
+}
+
 TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
   const auto mistake = [](Texts more) {
     more.insert(more.end(), {"strategy.kind=local-sgd", "strategy.period=4"});

@@ -33,13 +33,26 @@ Texts arguments(const std::string& output, const Texts& more) {
   return all;
 }
 
+/// An average is sent after every tenth step, and takes effect eight steps later.
+Texts streaming() {
+  return {"strategy.kind=local-sgd",
+          "strategy.period=20",
+          "strategy.fragments=2",
+          "strategy.overlap_steps=8",
+          "strategy.mix=0.5",
+          "strategy.outer.kind=nesterov",
+          "strategy.outer.momentum=0.9",
+          "strategy.outer.learning_rate=0.7"};
+}
+
 const std::vector<Texts>& strategies() {
   static const std::vector<Texts> all = {
       {"strategy.kind=local-sgd", "strategy.period=16"},
       {"strategy.kind=local-sgd", "strategy.period=16", "strategy.outer.kind=momentum",
        "strategy.outer.momentum=0.5"},
       {"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"},
-      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.wire=fp4"}};
+      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.wire=fp4"},
+      streaming()};
   return all;
 }
 
@@ -303,6 +316,43 @@ TEST(LocalSgdRuns, StopWhereTheSlowestWorkerHearsOfItFirst) {
 
   EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
   EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
+}
+
+TEST(LocalSgdRuns, StopWhileAnAverageIsOnItsWay) {
+  for (const std::string slow : {"0", "1"}) {
+    const TemporaryFolder folder;
+    Texts run = arguments(folder.path("run"), streaming());
+    run.insert(run.end(), {"run.time_limit_s=2.5", "run.log_every=100000", "train.epochs=100000",
+                           "validation.every=0", "run.watchdog_s=20", "run.emulate_straggler.rank=" + slow,
+                           "run.emulate_straggler.pause_s=0.1", "run.emulate_straggler.every=1"});
+
+    // The other worker soon waits for an average that the slow one has not sent yet.
+    const Result stopped = flotilla(2, run);
+
+    EXPECT_EQ(stopped.exit_code, 75) << stopped.errors;
+    EXPECT_EQ(last_metrics(folder.path("run"), "end").at("reason"), "time limit");
+  }
+}
+
+TEST(LocalSgdRuns, HaveTheSameBitsHoweverLongAnAverageIsOnItsWay) {
+  const TemporaryFolder folder;
+  std::vector<Snapshot> models;
+  for (const Texts& pause : {Texts{},
+                             Texts{"run.emulate_straggler.rank=0", "run.emulate_straggler.pause_s=0.05",
+                                   "run.emulate_straggler.every=7"},
+                             Texts{"run.emulate_straggler.rank=2", "run.emulate_straggler.pause_s=0.02",
+                                   "run.emulate_straggler.every=1"}}) {
+    const std::string output = folder.path("run" + std::to_string(models.size()));
+    Texts run = arguments(output, streaming());
+    run.insert(run.end(), pause.begin(), pause.end());
+    run.insert(run.end(), {"train.global_batch_size=63", "train.steps=64"});
+    const Result result = flotilla(3, run);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    models.push_back(final_model(output));
+  }
+
+  EXPECT_EQ(models[1].values, models[0].values);
+  EXPECT_EQ(models[2].values, models[0].values);
 }
 
 TEST(LocalSgdRuns, WaitLongerThanTheWatchdogForAWorkerThatGoesOn) {

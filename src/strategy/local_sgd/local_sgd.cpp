@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
@@ -26,24 +27,28 @@ void OuterStep::set_anchor(DeviceSpan<const float> parameters) {
   if (!anchor_.empty()) flat_.copy(parameters, anchor_);
 }
 
-void OuterStep::step(DeviceSpan<float> parameters, double learning_rate) {
+void OuterStep::step(DeviceSpan<float> parameters, std::size_t first, double learning_rate) {
+  if (anchor_.empty()) return;
+  const DeviceSpan<float> anchor = anchor_.subspan(first, parameters.size());
   const bool nothing_learnt = kind_ == OuterKind::momentum && learning_rate == 0.0;
-  if (kind_ == OuterKind::none || nothing_learnt) return set_anchor(parameters);
+  if (kind_ == OuterKind::none || nothing_learnt) return flat_.copy(parameters, anchor);
   const auto eta = static_cast<float>(learning_rate);
   const DeviceSpan<float> difference = parameters;  // g, until θ takes its place
   flat_.scale(difference, -1.0F);
-  flat_.axpy(1.0F, anchor_, difference);
+  flat_.axpy(1.0F, anchor, difference);
+  const DeviceSpan<float> velocity =
+      velocity_.empty() ? velocity_ : velocity_.subspan(first, parameters.size());
   if (kind_ != OuterKind::sgd) {
-    flat_.scale(velocity_, momentum_);
-    flat_.axpy(kind_ == OuterKind::momentum ? 1.0F / eta : 1.0F, difference, velocity_);
+    flat_.scale(velocity, momentum_);
+    flat_.axpy(kind_ == OuterKind::momentum ? 1.0F / eta : 1.0F, difference, velocity);
   }
   if (kind_ == OuterKind::momentum) {
-    flat_.axpy(-rate_ * eta, velocity_, anchor_);
+    flat_.axpy(-rate_ * eta, velocity, anchor);
   } else {
-    flat_.axpy(-rate_, difference, anchor_);
-    if (kind_ == OuterKind::nesterov) flat_.axpy(-rate_ * momentum_, velocity_, anchor_);
+    flat_.axpy(-rate_, difference, anchor);
+    if (kind_ == OuterKind::nesterov) flat_.axpy(-rate_ * momentum_, velocity, anchor);
   }
-  flat_.copy(anchor_, parameters);
+  flat_.copy(anchor, parameters);
 }
 
 std::vector<StateArray> OuterStep::arrays() {
@@ -55,6 +60,12 @@ std::vector<StateArray> OuterStep::arrays() {
 }
 
 namespace {
+
+/// A part of a model: its statistics only where the fragment has them.
+Model part_of(const Model& model, const Fragment& fragment) {
+  return {model.parameters.subspan(fragment.begin, fragment.size()),
+          fragment.statistics ? model.statistics : DeviceSpan<float>{}};
+}
 
 /// Parameters and the statistics stored after them.
 DeviceSpan<float> all_of(const Model& model) {
@@ -69,6 +80,10 @@ std::string describe_period(const LocalSgdConfig& config) {
   if (config.begin_step > 0) text += cat(", from step ", config.begin_step, " on");
   if (config.begin_epoch > 0.0) text += cat(", from epoch ", config.begin_epoch, " on");
   if (config.group_all_reduce) text += ", gradients reduced inside groups in every step";
+  if (config.streaming.fragments > 1) text += cat(", ", config.streaming.fragments, " fragments in turn");
+  if (config.streaming.overlap_steps > 0)
+    text += cat(", each average ", config.streaming.overlap_steps, " steps on its way");
+  if (config.streaming.mix > 0.0) text += cat(", mix ", config.streaming.mix);
   if (config.outer.kind != OuterKind::none) text += cat(", outer step \"", config.outer.kind, "\"");
   return text;
 }
@@ -92,8 +107,9 @@ bool LocalSgd::all_together_in(std::int64_t step) const {
 }
 
 Pace LocalSgd::pace() const {
-  return {.meets = all_together_in(steps_) || parts_.period->due(steps_ + 1),
-          .max_steps_apart = parts_.period->length()};
+  const bool waits = parts_.period->due(steps_ + 1) && (!overlaps() || parts_.period->before_begin(steps_));
+  return {.meets = all_together_in(steps_) || waits,
+          .max_steps_apart = parts_.period->length() + parts_.config.streaming.overlap_steps};
 }
 
 bool LocalSgd::together_in(std::int64_t step) const {
@@ -124,6 +140,14 @@ void LocalSgd::resume(const Resumption& resumed) {
   alike_ = one_model || said("alike");
   parameters_alike_ = one_model || said("parameters_alike");
   slots_alike_ = one_model || said("slots_alike");
+  if (resumed.own_state && resumed.same_periods && resumed.numbers.contains("fragment")) {
+    next_fragment_ = static_cast<std::size_t>(resumed.numbers.at("fragment"));
+    if (const auto lands_at = static_cast<std::int64_t>(resumed.numbers.at("lands_at")); lands_at > 0)
+      flight_ = {
+          .fragment = (next_fragment_ + parts_.room.fragments.size() - 1) % parts_.room.fragments.size(),
+          .lands_at = lands_at,
+          .arrived = true};
+  }
   parts_.sums.step_together(together_in(steps_));
   if (parts_.sums.together()) parts_.update.share(parts_.step_workers);
 }
@@ -139,6 +163,13 @@ void LocalSgd::begin_step(bool asks_to_stop) {
 std::vector<StateArray> LocalSgd::live() {
   std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.update.optimizer());
   for (const StateArray& array : outer_.arrays()) arrays.push_back(array);
+  if (overlaps()) {
+    arrays.push_back(
+        {"strategy/on_its_way", StateArray::Layout::parameters, parts_.room.averages.parameters});
+    if (!parts_.room.averages.statistics.empty())
+      arrays.push_back({"strategy/on_its_way_statistics", StateArray::Layout::statistics,
+                        parts_.room.averages.statistics});
+  }
   return arrays;
 }
 
@@ -154,13 +185,18 @@ StepOutcome LocalSgd::exchange(const StepInfo& info, const StepOutcome& own) {
   slots_alike_ = slots_alike_ && all_together;
   StepOutcome outcome = own;
   outcome.all_workers = false;
-  const bool due = parts_.period->due(steps);
-  if (due || info.synchronise || stops_after(info, own.stop)) {
-    outcome = synchronise(info, due);
+  if (flight_ && flight_->lands_at == steps) land(info);
+  bool averages = parts_.period->due(steps);
+  if (averages && overlaps() && !parts_.period->before_begin(info.step)) {
+    launch(info);
+    averages = false;
+  }
+  if (averages || info.synchronise || stops_after(info, own.stop)) {
+    outcome = synchronise(info, averages);
   } else {
     outcome.stop = false;
   }
-  outcome.period = parts_.period->length();
+  outcome.period = parts_.period->length() * parts_.config.streaming.fragments;
   outcome.skipped = own.skipped;
   outcome.unrecoverable = own.unrecoverable;
   outcome.skipped_by_all = own.skipped && all_together;
@@ -204,39 +240,52 @@ void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> value
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }
 
-/// Collective. The mean over the workers of what `model` holds. A mean of equal values may be rounded: what
-/// training leaves alone keeps its bits.
-void LocalSgd::average_values(const Model& model) {
+/// What training leaves alone keeps its bits over an average, which may round equal values.
+class LocalSgd::Untouched {
+ public:
+  Untouched(Parts& parts, const Model& model)
+      : frozen_(parts.frozen), fixed_(parts.update.fixed_statistics()) {
+    frozen_.take(model.parameters);
+    if (fixed_ && !model.statistics.empty()) fixed_->take(model.statistics);
+  }
+  void put_back(const Model& model) {
+    frozen_.put_back(model.parameters);
+    if (fixed_ && !model.statistics.empty()) fixed_->put_back(model.statistics);
+  }
+
+ private:
+  KeptValues& frozen_;
+  std::optional<KeptValues>& fixed_;
+};
+
+/// Collective. The mean over the workers of a part of `model`.
+void LocalSgd::average_values(const Model& model, const Fragment& fragment) {
   if (parts_.workers.size() == 1) return;
-  KeptValues* const frozen = model.parameters.empty() ? nullptr : &parts_.frozen;
-  KeptValues* const fixed = model.statistics.empty() || !parts_.update.fixed_statistics()
-                                ? nullptr
-                                : &*parts_.update.fixed_statistics();
-  if (frozen != nullptr) frozen->take(model.parameters);
-  if (fixed != nullptr) fixed->take(model.statistics);
-  reduce_values(model);
-  if (frozen != nullptr) frozen->put_back(model.parameters);
-  if (fixed != nullptr) fixed->put_back(model.statistics);
+  Untouched untouched(parts_, model);
+  reduce_values(model, fragment);
+  untouched.put_back(model);
 }
 
-/// Collective. The mean over the workers of what `model` holds. Over a wire that rounds go the differences
+/// Collective. The mean over the workers of a part of `model`. Over a wire that rounds go the differences
 /// from what all had before, whose rounding does not matter so much, and no statistics. To a scaled wire the
 /// errors of the last averaging are added: a consensus, which must not change training, goes around it.
-void LocalSgd::reduce_values(const Model& model) {
-  if (model.parameters.empty()) return all_reduce(exact(), model.statistics);
+void LocalSgd::reduce_values(const Model& model, const Fragment& fragment) {
+  const Model part = part_of(model, fragment);
+  if (part.parameters.empty()) return all_reduce(exact(), part.statistics);
   mpi::Collectives& collectives = parts_.averaging.first();
-  const bool is_own = model.parameters.address() == parts_.model.parameters.address();
-  if (!rounds_ || (parts_.averaging.rounds() && !is_own)) return all_reduce(exact(), all_of(model));
+  const bool is_consensus = model.parameters.address() == parts_.room.consensus.parameters.address();
+  if (!rounds_ || (parts_.averaging.rounds() && is_consensus)) return all_reduce(exact(), all_of(part));
   FlatMath& flat = parts_.device.flat();
-  flat.axpy(-1.0F, outer_.anchor(), model.parameters);
-  all_reduce(collectives, model.parameters);
-  flat.axpy(1.0F, outer_.anchor(), model.parameters);
-  if (!model.statistics.empty()) all_reduce(exact(), model.statistics);
+  const DeviceSpan<float> anchor = outer_.anchor().subspan(fragment.begin, fragment.size());
+  flat.axpy(-1.0F, anchor, part.parameters);
+  all_reduce(collectives, part.parameters);
+  flat.axpy(1.0F, anchor, part.parameters);
+  if (!part.statistics.empty()) all_reduce(exact(), part.statistics);
 }
 
 /// Collective. The optimizer's slots ← their mean; `consensus` is where averaging can reach.
 void LocalSgd::average_slots() {
-  const DeviceSpan<float> room = parts_.consensus.parameters;
+  const DeviceSpan<float> room = parts_.room.consensus.parameters;
   FlatMath& flat = parts_.device.flat();
   std::size_t next = 0;
   for (const OptimizerSlot& slot : slots_) {
@@ -251,22 +300,19 @@ void LocalSgd::average(const StepInfo& info) {
   const trace::Span span("averaging");
   parts_.watchdog.beat("averaging", info.step);
   const bool begun = !parts_.period->before_begin(info.step);
-  FlatMath& flat = parts_.device.flat();
-  if (!alike_) {
-    if (averages_statistics()) {
-      average_values(parts_.model);
-    } else {
-      average_values({parts_.model.parameters, {}});
-    }
-  }
   if (begun) {
-    outer_.step(parts_.model.parameters, info.learning_rate);
+    take_average(parts_.room.fragments[next_fragment_], info);
+    next_fragment_ = (next_fragment_ + 1) % parts_.room.fragments.size();
   } else {
+    if (!alike_) average_values(parts_.model, whole());
     outer_.set_anchor(parts_.model.parameters);
   }
-  parameters_alike_ = true;
-  alike_ = averages_statistics() || parts_.model.statistics.empty();
+  if (parts_.room.fragments.size() == 1 || !begun) {
+    parameters_alike_ = !begun || parts_.config.streaming.mix == 0.0;
+    alike_ = parameters_alike_ && (averages_statistics() || parts_.model.statistics.empty());
+  }
   if (!begun) return;
+  FlatMath& flat = parts_.device.flat();
   slots_alike_ = slots_alike_ || parts_.config.momentum != LocalMomentum::local;
   if (parts_.config.momentum == LocalMomentum::average && parts_.workers.size() > 1) {
     average_slots();
@@ -278,19 +324,105 @@ void LocalSgd::average(const StepInfo& info) {
   }
 }
 
+/// Collective. Every worker goes on with the average of this fragment, which is made in place unless the
+/// worker's own values are needed beside it.
+void LocalSgd::take_average(const Fragment& fragment, const StepInfo& info) {
+  FlatMath& flat = parts_.device.flat();
+  const bool mixes = parts_.config.streaming.mix > 0.0;
+  const Model& into = mixes ? parts_.room.averages : parts_.model;
+  const Model own = part_of(parts_.model, fragment);
+  const Model average = part_of(into, fragment);
+  if (mixes) {
+    flat.copy(own.parameters, average.parameters);
+    flat.copy(own.statistics, average.statistics);
+  }
+  if (!alike_) average_values(into, fragment);
+  outer_.step(average.parameters, fragment.begin, info.learning_rate);
+  if (mixes) mix(average, own);
+}
+
+/// The values of the next fragment begin to be summed.
+void LocalSgd::launch(const StepInfo& info) {
+  const trace::Span span("sending a fragment");
+  const Fragment& fragment = parts_.room.fragments[next_fragment_];
+  const Model own = part_of(parts_.model, fragment);
+  const Model sent = part_of(parts_.room.averages, fragment);
+  FlatMath& flat = parts_.device.flat();
+  flat.copy(own.parameters, sent.parameters);
+  flat.copy(own.statistics, sent.statistics);
+  if (parts_.room.lanes) {
+    if (rounds_) flat.axpy(-1.0F, outer_.anchor().subspan(fragment.begin, fragment.size()), sent.parameters);
+    const auto start = [&](mpi::Collectives& collectives, DeviceSpan<float> values) {
+      parts_.room.lanes->start(values, info.step);
+      parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+    };
+    start(parts_.averaging.first(), rounds_ ? sent.parameters : all_of(sent));
+    if (rounds_ && !sent.statistics.empty()) start(exact(), sent.statistics);
+  }
+  flight_ = {.fragment = next_fragment_, .lands_at = info.step + 1 + parts_.config.streaming.overlap_steps};
+  next_fragment_ = (next_fragment_ + 1) % parts_.room.fragments.size();
+  parts_.period->averaged({.steps = info.step + 1, .epochs = info.epochs_after});
+}
+
+/// Collective. Waits for the average that is on its way.
+void LocalSgd::arrive() {
+  if (!flight_ || std::exchange(flight_->arrived, true)) return;
+  const Fragment& fragment = parts_.room.fragments[flight_->fragment];
+  const Model average = part_of(parts_.room.averages, fragment);
+  FlatMath& flat = parts_.device.flat();
+  if (parts_.room.lanes) {
+    parts_.room.lanes->finish();
+    flat.scale(average.parameters, 1.0F / static_cast<float>(parts_.workers.size()));
+    flat.scale(average.statistics, 1.0F / static_cast<float>(parts_.workers.size()));
+    if (rounds_)
+      flat.axpy(1.0F, outer_.anchor().subspan(fragment.begin, fragment.size()), average.parameters);
+  }
+}
+
+/// Collective. The average that is on its way takes effect.
+void LocalSgd::land(const StepInfo& info) {
+  const trace::Span span("waiting for a fragment");
+  parts_.watchdog.beat("waiting for an average that is on its way", info.step);
+  if (parts_.room.lanes)
+    metrics_.attend(info.step + 1, [this] { return flight_->arrived || parts_.room.lanes->finished(); });
+  arrive();
+  const Fragment& fragment = parts_.room.fragments[flight_->fragment];
+  const Model average = part_of(parts_.room.averages, fragment);
+  Untouched untouched(parts_, parts_.model);
+  untouched.put_back(parts_.room.averages);
+  outer_.step(average.parameters, fragment.begin, info.learning_rate);
+  mix(average, part_of(parts_.model, fragment));
+  flight_.reset();
+}
+
+/// own ← α own + (1 − α) average
+void LocalSgd::mix(const Model& average, const Model& own) {
+  const auto alpha = static_cast<float>(parts_.config.streaming.mix);
+  FlatMath& flat = parts_.device.flat();
+  for (const auto& [from, to] :
+       {std::pair(average.parameters, own.parameters), std::pair(average.statistics, own.statistics)}) {
+    if (alpha == 0.0F) flat.copy(from, to);
+    if (alpha == 0.0F || alpha == 1.0F) continue;
+    flat.scale(to, alpha);
+    flat.axpy(1.0F - alpha, from, to);
+  }
+}
+
 Model LocalSgd::consensus() {
   if (alike_ || parts_.workers.size() == 1) return parts_.model;
   parts_.watchdog.beat("averaging for a consensus", steps_);
-  parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.consensus));
+  arrive();  // one thread at a time uses the all-reduce
+  parts_.device.flat().copy(all_of(parts_.model), all_of(parts_.room.consensus));
   if (parameters_alike_) {
-    average_values({{}, parts_.consensus.statistics});
+    average_values(parts_.room.consensus, {.statistics = true});
   } else {
-    average_values(parts_.consensus);
+    average_values(parts_.room.consensus, {0, parts_.model.parameters.size(), true});
   }
-  return parts_.consensus;
+  return parts_.room.consensus;
 }
 
 StrategyState LocalSgd::state() {
+  arrive();
   StrategyState state{.shared = live(),
                       .own = {},
                       .numbers = parts_.period->numbers(),
@@ -300,6 +432,10 @@ StrategyState LocalSgd::state() {
   state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
   state.numbers["slots_alike"] = slots_alike_ ? 1.0 : 0.0;
   state.numbers["loss"] = loss_;
+  if (overlaps() || parts_.room.fragments.size() > 1) {
+    state.numbers["fragment"] = static_cast<double>(next_fragment_);
+    state.numbers["lands_at"] = flight_ ? static_cast<double>(flight_->lands_at) : 0.0;
+  }
   state.own = state_arrays(parts_.model, &parts_.update.optimizer());
   for (const StateArray& errors : parts_.averaging.error_arrays(0, parts_.model.parameters.size()))
     state.own.push_back(errors);
@@ -328,7 +464,8 @@ StrategyDescription LocalSgd::description() const {
   for (const std::string& line : averaging.table) text.lines.push_back(cat("  measured   ", line));
   if (parts_.step_workers.size() > 1)
     for (std::string& line : parts_.sums.description()) text.lines.push_back(std::move(line));
-  std::size_t floats = all_of(parts_.consensus).size() + outer_.held() + averaging.errors.size();
+  std::size_t floats = all_of(parts_.room.consensus).size() + all_of(parts_.room.averages).size() +
+                       outer_.held() + averaging.errors.size();
   for (const Storage& mean : slot_means_) floats += mean.size();
   text.held_bytes = static_cast<std::int64_t>(floats * sizeof(float));
   return text;

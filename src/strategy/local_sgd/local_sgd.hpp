@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/config/config.hpp"
 #include "src/strategy/gradient_sums.hpp"
+#include "src/strategy/local_sgd/fragments.hpp"
 #include "src/strategy/local_sgd/period.hpp"
 #include "src/strategy/metric_sync.hpp"
 #include "src/strategy/model_update.hpp"
@@ -32,8 +34,8 @@ class OuterStep {
   /// θ; empty where it is not needed.
   DeviceSpan<float> anchor() const { return anchor_; }
   void set_anchor(DeviceSpan<const float> parameters);
-  /// `parameters` hold m before the call and the new θ after it.
-  void step(DeviceSpan<float> parameters, double learning_rate);
+  /// `parameters`, those from the `first` on, hold m before the call and the new θ after it.
+  void step(DeviceSpan<float> parameters, std::size_t first, double learning_rate);
   std::size_t held() const { return anchor_.size() + velocity_.size(); }  ///< Floats
   /// θ and u, for checkpoints.
   std::vector<StateArray> arrays();
@@ -53,6 +55,11 @@ class OuterStep {
 /// whenever the period says so the parameters become the mean of all workers' (docs/fleet.md, "Local SGD"),
 /// or the result of an outer step on that mean. Between two averagings, workers of different groups do not
 /// wait for each other.
+///
+/// With F fragments one of them is averaged every period / F steps. With overlap_steps τ its values after
+/// step t are averaged while training goes on; after step t + τ each worker sets x ← α x + (1 − α) θ, with x
+/// its own values then, θ the mean or the result of the outer step, and α = mix (Streaming DiLoCo, Douillard
+/// et al. 2025, algorithm 2).
 class LocalSgd : public Strategy {
  public:
   struct Parts {
@@ -64,8 +71,8 @@ class LocalSgd : public Strategy {
     Reduction& averaging;  ///< All-reduce of parameters over all workers
     mpi::Watchdog& watchdog;
     Traffic& traffic;
-    Model model;      ///< This worker's model; statistics follow the parameters in one array
-    Model consensus;  ///< Room for a second one, laid out as `model`; `averaging` can reach both
+    Model model;  ///< This worker's model; statistics follow the parameters in one array
+    AveragingRoom room;
     std::unique_ptr<Period> period;
     const LocalSgdConfig& config;
     KeptValues frozen;              ///< Parameters that averaging leaves alone
@@ -86,16 +93,26 @@ class LocalSgd : public Strategy {
   StrategyDescription description() const override;
 
  private:
+  class Untouched;
+
   /// Whether all workers take the step together, with one gradient.
   bool all_together_in(std::int64_t step) const;
   bool together_in(std::int64_t step) const;  ///< Whether this worker does with others
   bool stops_after(const StepInfo& info, bool group_stops);
   StepOutcome synchronise(const StepInfo& info, bool averages);
   void average(const StepInfo& info);
-  void average_values(const Model& model);
-  void reduce_values(const Model& model);
+  void take_average(const Fragment& fragment, const StepInfo& info);
+  void launch(const StepInfo& info);
+  void arrive();
+  void land(const StepInfo& info);
+  void mix(const Model& average, const Model& own);
+  void average_values(const Model& model, const Fragment& fragment);
+  void reduce_values(const Model& model, const Fragment& fragment);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
+  bool overlaps() const { return parts_.config.streaming.overlap_steps > 0; }
+  /// The fragment that is the whole model.
+  Fragment whole() const { return {0, parts_.model.parameters.size(), averages_statistics()}; }
   /// The all-reduce in float32.
   mpi::Collectives& exact() const { return rounds_ ? *parts_.averaging.exact : parts_.averaging.first(); }
   bool averages_statistics() const { return parts_.config.statistics == LocalStatistics::average; }
@@ -106,6 +123,8 @@ class LocalSgd : public Strategy {
   OuterStep outer_;
   bool post_local_;  ///< All workers step together before begin_step
   std::vector<OptimizerSlot> slots_;
+  std::size_t next_fragment_ = 0;
+  std::optional<Flight> flight_;
   double samples_ = 0.0;    ///< Samples of all workers since the last averaging
   double loss_ = 0.0;       ///< Sum of the losses of those samples
   std::int64_t steps_ = 0;  ///< Done

@@ -29,7 +29,7 @@ class GivenPeriod final : public Period {
     if (strategy.warm_up == PeriodWarmUp::exponential)
       return std::min(strategy.period, std::int64_t{1} << std::min(epochs, max_doublings));
     if (strategy.warm_up == PeriodWarmUp::linear) return std::min(strategy.period, 2 * (epochs + 1));
-    return strategy.period;
+    return strategy.period / strategy.streaming.fragments;
   }
   std::int64_t epochs_since_begin(const Averaging& averaging) const {
     return std::max<std::int64_t>(0, whole(averaging.epochs - std::floor(begin_epoch())));
@@ -247,7 +247,11 @@ std::string period_keys(const LocalSgdConfig& strategy) {
                                 ? fmt::format(", begin_epoch = {}", strategy.begin_epoch)
                                 : cat(", begin_step = ", strategy.begin_step);
   if (!strategy.adaptive)
-    return cat("period = ", strategy.period, ", warm_up = \"", strategy.warm_up, "\"", begin);
+    return cat("period = ", strategy.period, ", warm_up = \"", strategy.warm_up, "\"", begin,
+               strategy.streaming.fragments > 1 ? cat(", fragments = ", strategy.streaming.fragments) : "",
+               strategy.streaming.overlap_steps > 0
+                   ? cat(", overlap_steps = ", strategy.streaming.overlap_steps)
+                   : "");
   const bool guide = strategy.rule == PeriodRule::guide;
   return cat("rule = \"", strategy.rule, "\", initial_period = ", strategy.initial_period,
              guide ? fmt::format(", lowest_loss = {}", strategy.lowest_loss) : "", begin);

@@ -74,9 +74,9 @@ class Period {
 
 /// The period of a deck.
 ///
-/// "local-sgd": k = strategy.period; with warm_up = "exponential" 1, 2, 4, … and with "linear" 2, 4, 6, …,
-/// one value per epoch from the beginning of local steps on, up to k (docs/fleet.md, "Local SGD"; Fleet's
-/// linear list begins with a 0).
+/// "local-sgd": k = strategy.period, divided by strategy.fragments; with warm_up = "exponential" 1, 2, 4, …
+/// and with "linear" 2, 4, 6, …, one value per epoch from the beginning of local steps on, up to k
+/// (docs/fleet.md, "Local SGD"; Fleet's linear list begins with a 0).
 ///
 /// "adaptive-local-sgd": F is a loss over all workers, η the learning rate; k₀ = strategy.initial_period.
 /// While η is 0 the period stays; where F or F₀ leaves nothing to shrink (F ≤ F_inf) it is 1.
