@@ -94,8 +94,7 @@ int bench_input(const BenchInputArguments& arguments, const mpi::Communicator& w
   use.ranks_on_host = host.size();
   use.decode = !arguments.no_decode;
   use.inflated = copies.handles;
-  use.shard_indexes = scan_shards(config.data, false, world, watchdog);
-  use.clicks = read_clicks_together(config, use, world, places, watchdog);
+  read_together(config, use, world, places, watchdog);
   agree(world, [&] {
     data = open_dataset(config.data, config.data.train, config.model.classes,
                         static_cast<std::uint64_t>(config.run.seed), use);

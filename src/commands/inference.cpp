@@ -148,8 +148,7 @@ Inference::Inference(const Config& config, const LoadedCheckpoint& checkpoint, c
   use.training = false;
   use.ranks_on_host = 0;
   use.inflated = copies.handles;
-  use.shard_indexes = scan_shards(config.data, true, world, watchdog);
-  use.clicks = read_clicks_together(config, use, world, places, watchdog);
+  read_together(config, use, world, places, watchdog);
   Model model;
   agree(world, [&] {
     mpi::CpuProgressScope working(watchdog, "preparing the device");

@@ -56,6 +56,9 @@ struct DataReader {
   /// Adds the files that open() reads, there or not. Null: the samples are generated.
   /// @throws UserError as opening the data would
   void (*list_files)(const DataRequest& request, SourceFiles& found) = nullptr;
+  /// The files that open() reads, for DatasetUse::files. Null: open() does not look for files, or takes them
+  /// from another list. @throws UserError if there are none
+  FoundFiles (*find_files)(const DataRequest& request) = nullptr;
   /// Inflated copies that the ranks of a host share, for DatasetUse::inflated. Null: none.
   std::map<std::string, File> (*inflate)(const DataRequest& request) = nullptr;
   bool always_inflates = false;  ///< Even if a host has one rank: it opens the files more than once

@@ -22,6 +22,7 @@ namespace flotilla {
 
 class MistakeList;
 struct ClickLogs;
+struct FoundFiles;
 struct ImageList;
 
 /// A single sample cannot be read: its file is missing or damaged.
@@ -157,6 +158,7 @@ struct DatasetUse {
   std::int64_t ranks_on_host = 1;  ///< Ranks of the host that cache files; 0: no file is read twice
   std::map<std::string, std::string> inflated{};  ///< File::handle() of inflated copies, by path or array
   bool decode = true;  ///< Images; false: their bytes are read, samples stay as they were, to measure reading
+  std::shared_ptr<const FoundFiles> files{};  ///< DataReader::find_files(); null: they are looked for
   std::map<std::string, std::string> shard_indexes{};  ///< webdataset: ShardOptions::indexes
   std::shared_ptr<const ClickLogs> clicks{};           ///< Click logs, read already; null: they are read
   std::shared_ptr<const ImageList> images{};  ///< List or folder of images, read already; null: it is read

@@ -38,6 +38,15 @@ class LeftOut {
   std::vector<Kind> kinds_;
 };
 
+/// The files of a source of data, and those next to them that are not read.
+struct FoundFiles {
+  std::vector<std::string> paths{};
+  LeftOut left_out{};
+  /// For another process: of_serialised() reads it.
+  std::string serialised() const;
+  static FoundFiles of_serialised(std::string_view bytes);
+};
+
 /// Whether `a` comes before `b` where numbers in names count as numbers: day_2 before day_10.
 bool comes_before(std::string_view a, std::string_view b);
 

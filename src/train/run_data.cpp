@@ -104,9 +104,7 @@ RunData::RunData(Config& config, const Machine& machine,
   DatasetUse use = use_of(config.model);
   use.ranks_on_host = machine.host.size();
   use.inflated = copies.handles;
-  use.shard_indexes = scan_shards(config.data, false, workers, machine.watchdog);
-  use.images = read_image_list_once(config, use, machine);
-  use.clicks = read_clicks_together(config, use, workers, machine.places, machine.watchdog);
+  read_together(config, use, workers, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.train");
     find_in_data(config, use);
@@ -117,11 +115,8 @@ RunData::RunData(Config& config, const Machine& machine,
   if (unscaled) find_scaling(config.data, *training, workers, machine.watchdog);
   DatasetUse validation_use = use;
   validation_use.training = false;
-  validation_use.images = nullptr;
-  validation_use.images = read_image_list_once(config, validation_use, machine);
-  if (&config.data.validation_source() != &config.data.train)
-    validation_use.clicks =
-        read_clicks_together(config, validation_use, workers, machine.places, machine.watchdog);
+  if (&config.data.validation_source() != &config.data.train) validation_use.clicks = nullptr;
+  read_together(config, validation_use, workers, machine.places, machine.watchdog);
   agree(workers, machine.places, [&] {
     mpi::CpuProgressScope working(machine.watchdog, "opening data.validation");
     if (unscaled) open_training(config, use);

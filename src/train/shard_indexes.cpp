@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -17,128 +18,123 @@
 #include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/folders.hpp"
+#include "src/files/packed_fields.hpp"
 #include "src/job/failure.hpp"
 #include "src/observe/progress_line.hpp"
-#include "src/train/machine.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// The shards of the deck that have no index.
-std::vector<std::string> shards_to_scan(const DataConfig& data, bool validation) {
-  std::vector<std::string> shards;
-  for (const DataSourceConfig* source : {&data.train, &data.validation}) {
-    if ((source->path.empty() && source->has_labels()) || (validation && source == &data.train)) continue;
-    try {
-      for (std::string& shard : find_shards(data, *source))
-        if (!is_there(index_path(shard))) shards.push_back(std::move(shard));
-    } catch (const UserError&) {  // opening the data reports it
-    }
-  }
-  return shards;
-}
-
-/// Path, length and text of the index; empty if the shard has mistakes.
+/// Path and index of a shard; empty if it has mistakes, which opening the data reports.
 std::string scanned(const std::string& shard) {
+  std::string told;
   try {
     MistakeList mistakes;
-    const std::string text = scan_shard(open_data_file(shard), mistakes).text();
-    return mistakes.empty() ? cat(shard, '\0', text.size(), '\0', text) : "";
+    const std::string index = read_index(shard, mistakes).text();
+    if (!mistakes.empty()) return {};
+    add_text(told, shard);
+    add_text(told, index);
   } catch (const UserError&) {
-    return {};
   }
+  return told;
 }
 
-}  // namespace
+/// What read_together() gets, and its parts: each is collective, and sets a member of `use`.
+struct CommonReading {
+  const Config& config;
+  DatasetUse& use;
+  const mpi::Communicator& world;
+  const std::vector<mpi::Place>& places;
+  mpi::Watchdog& watchdog;
+  const DataConfig& data = config.data;
+  const DataSourceConfig& source = use.training ? data.train : data.validation_source();
 
-void check_data_files_on_hosts(const Config& config, bool validation_only, const mpi::Communicator& world,
-                               const std::vector<mpi::Place>& places) {
+  void find_files() const;
+  void scan_shards() const;
+  void list_images() const;
+  void read_clicks() const;
+};
+
+/// Worker 0 looks for the files of the source.
+void CommonReading::find_files() const {
+  const auto find = reader_of(data.kind).find_files;
+  if (find == nullptr || (source.path.empty() && source.has_labels())) return;
+  std::string told;
   agree(world, [&] {
-    if (world.is_root()) check_data_files(config, validation_only);
+    const mpi::CpuProgressScope working(watchdog, "looking for the files of the data");
+    if (world.is_root()) told = find({data, source, config.model.classes, 0, use}).serialised();
   });
-  agree(world, places, [&] {
-    if (!world.is_root() && places[static_cast<std::size_t>(world.rank())].local_rank == 0)
-      check_data_files(config, validation_only);
-  });
+  world.broadcast(told);
+  use.files = std::make_shared<const FoundFiles>(FoundFiles::of_serialised(told));
 }
 
-std::map<std::string, std::string> scan_shards(const DataConfig& data, bool validation,
-                                               const mpi::Communicator& world, mpi::Watchdog& watchdog) {
-  std::map<std::string, std::string> indexes;
-  if (!data.has_images()) return indexes;
+/// Reads the index of each shard on one rank, or its headers where it has none; then one rank of each host
+/// looks for the shards.
+void CommonReading::scan_shards() const {
+  if (!data.has_images() || use.files == nullptr || use.files->paths.empty()) return;
   std::string mine;
   {
-    const mpi::CpuProgressScope working(watchdog, "reading the headers of shards");
-    const std::vector<std::string> shards = shards_to_scan(data, validation);
-    std::vector<std::string> own;
-    for (auto k = static_cast<std::size_t>(world.rank()); k < shards.size();
-         k += static_cast<std::size_t>(world.size()))
-      own.push_back(shards[k]);
-    std::vector<std::string> texts(own.size());
-    ProgressLine progress("reading the headers of shards", std::ssize(own), Amount::items);
+    const mpi::CpuProgressScope working(watchdog, "reading the indexes of shards");
+    const auto first = static_cast<std::size_t>(world.rank());
+    const auto ranks = static_cast<std::size_t>(world.size());
+    const std::vector<std::string>& shards = use.files->paths;
+    std::vector<std::string> texts((shards.size() + ranks - 1 - first) / ranks);
+    ProgressLine progress("reading the indexes of shards", std::ssize(texts), Amount::items);
     std::atomic<std::int64_t> done{0};
     run_on_threads(
-        own.size(), static_cast<int>(std::min<std::int64_t>(data.threads, std::ssize(own))),
+        texts.size(), static_cast<int>(std::min<std::int64_t>(data.threads, std::ssize(texts))),
         [&](std::size_t k) {
-          texts[k] = scanned(own[k]);
+          texts[k] = scanned(shards[first + k * ranks]);
           ++done;
         },
         [&] { progress.at(done); });
     for (const std::string& text : texts) mine += text;
   }
   world.patient_barrier();  // scanning may take minutes
-  for (const std::string& text : world.all_gather(mine)) {
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t path_end = text.find('\0', at);
-      const std::size_t length_end = text.find('\0', path_end + 1);
-      const auto length =
-          static_cast<std::size_t>(std::stoull(text.substr(path_end + 1, length_end - path_end - 1)));
-      indexes[text.substr(at, path_end - at)] = text.substr(length_end + 1, length);
-      at = length_end + 1 + length;
-    }
-  }
-  return indexes;
+  const std::vector<std::string> all = world.all_gather(mine);
+  agree(world, places, [&] {
+    for (std::string_view text : all)
+      while (!text.empty()) {
+        const std::string shard(take_text(text));
+        use.shard_indexes[shard] = take_text(text);
+        if (is_first_of_host(places, world.rank())) open_data_file(shard);
+      }
+  });
 }
 
-std::shared_ptr<const ImageList> read_image_list_once(const Config& config, const DatasetUse& use,
-                                                      const Machine& machine) {
-  const DataConfig& data = config.data;
-  const DataSourceConfig& source = use.training ? data.train : data.validation_source();
+/// Worker 0 reads the list or the folder of images, and the others are told. Where another host lacks the
+/// images it fails, naming the host.
+void CommonReading::list_images() const {
   const bool listed = data.kind == DataKind::image_list || data.kind == DataKind::image_folder;
-  if (!listed || source.path.empty()) return nullptr;
-  require(use.images == nullptr, "the images of ", source.path, " are to be listed, and have been");
-  const mpi::Communicator& workers = machine.workers;
+  if (!listed || source.path.empty()) return;
   std::shared_ptr<const ImageList> images;
   std::int64_t found = 0;  // an image that worker 0 has
-  agree(workers, [&] {
-    const mpi::CpuProgressScope working(machine.watchdog, "listing images");
-    if (!workers.is_root()) return;
+  agree(world, [&] {
+    const mpi::CpuProgressScope working(watchdog, "listing images");
+    if (!world.is_root()) return;
     const std::int64_t classes = config.model.classes;
-    images = list_images(data, source, classes == 0 ? any_classes : classes, use);
+    images = flotilla::list_images(data, source, classes == 0 ? any_classes : classes, use);
     while (found < images->size() && !is_file(images->path(found))) ++found;
   });
-  std::string bytes = workers.is_root() ? images->serialised() : "";
-  workers.broadcast(bytes);
-  workers.broadcast(std::span(&found, 1));
-  if (!workers.is_root()) images = std::make_shared<const ImageList>(ImageList::of_serialised(bytes));
-  agree(workers, machine.places, [&] {
-    if (machine.own_place().local_rank != 0 || found == images->size()) return;
+  std::string bytes = world.is_root() ? images->serialised() : "";
+  world.broadcast(bytes);
+  world.broadcast(std::span(&found, 1));
+  if (!world.is_root()) images = std::make_shared<const ImageList>(ImageList::of_serialised(bytes));
+  agree(world, places, [&] {
+    if (!is_first_of_host(places, world.rank()) || found == images->size()) return;
     if (const std::string path = images->path(found); !is_file(path))
       throw UserError(cat(config::printable(path), ": is missing; every host needs the images"));
   });
-  return images;
+  use.images = images;
 }
 
-std::shared_ptr<const ClickLogs> read_clicks_together(const Config& config, const DatasetUse& use,
-                                                      const mpi::Communicator& world,
-                                                      const std::vector<mpi::Place>& places,
-                                                      mpi::Watchdog& watchdog) {
-  const DataConfig& data = config.data;
-  const DataSourceConfig& source = use.training ? data.train : data.validation_source();
+/// Worker 0 finds and recognises the click logs; then each rank opens them and reads its share of their
+/// bytes. Where a host lacks a file it fails, naming the host.
+void CommonReading::read_clicks() const {
   const DataRequest request{data, source, config.model.classes, 0, use};
   const std::unique_ptr<const LineFormat> format = line_format(request);
-  if (format == nullptr || source.path.empty()) return nullptr;
+  if (format == nullptr || source.path.empty()) return;
   auto logs = std::make_shared<ClickLogs>();
   std::string listed;
   agree(world, [&] {
@@ -156,7 +152,8 @@ std::shared_ptr<const ClickLogs> read_clicks_together(const Config& config, cons
     const mpi::CpuProgressScope working(watchdog, "opening click logs");
     if (!world.is_root()) *logs = ClickLogs::of_listed(listed, use.inflated);
   });
-  if (!logs->mistake.empty()) return logs;
+  use.clicks = logs;
+  if (!logs->mistake.empty()) return;
   std::string mine;
   {
     const mpi::CpuProgressScope working(watchdog, "reading click logs");
@@ -170,7 +167,35 @@ std::shared_ptr<const ClickLogs> read_clicks_together(const Config& config, cons
   } catch (const UserError& error) {
     logs->mistake = error.what();
   }
-  return logs;
+}
+
+}  // namespace
+
+bool is_first_of_host(const std::vector<mpi::Place>& places, int rank) {
+  const int host = places[static_cast<std::size_t>(rank)].host_index;
+  return std::ranges::find(places, host, &mpi::Place::host_index) - places.begin() == rank;
+}
+
+void check_data_files_on_hosts(const Config& config, bool validation_only, const mpi::Communicator& world,
+                               const std::vector<mpi::Place>& places) {
+  agree(world, [&] {
+    if (world.is_root()) check_data_files(config, validation_only);
+  });
+  agree(world, places, [&] {
+    if (!world.is_root() && is_first_of_host(places, world.rank())) check_data_files(config, validation_only);
+  });
+}
+
+void read_together(const Config& config, DatasetUse& use, const mpi::Communicator& world,
+                   const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
+  use.files = nullptr;
+  use.shard_indexes.clear();
+  use.images = nullptr;
+  const CommonReading reading{config, use, world, places, watchdog};
+  reading.find_files();
+  reading.scan_shards();
+  reading.list_images();
+  if (use.clicks == nullptr) reading.read_clicks();
 }
 
 }  // namespace flotilla

@@ -28,12 +28,6 @@ namespace {
 constexpr double between_lines_s = 10.0;
 constexpr std::int64_t min_threads = 4;  // small files wait for a network file system most of the time
 
-/// The lowest of this host's ranks copies.
-bool copies_for_its_host(const std::vector<mpi::Place>& places, int rank) {
-  const int host = places[static_cast<std::size_t>(rank)].host_index;
-  return std::ranges::find(places, host, &mpi::Place::host_index) - places.begin() == rank;
-}
-
 /// Collective. The list that rank 0 makes.
 StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers,
                        const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
@@ -113,7 +107,7 @@ StagedData stage_data(const Config& config, const mpi::Communicator& workers,
   const double begin = seconds(trace::now_ns());
   const StagePlan plan = plan_on_root(config, workers, places, watchdog);
   const std::string folder = config.data.stage_to + "/" + plan.name();
-  bool copies = copies_for_its_host(places, workers.rank());
+  bool copies = is_first_of_host(places, workers.rank());
   Staging done;
   const auto copy_if = [&](bool mine) {
     std::exception_ptr failed;

@@ -51,6 +51,41 @@ class SharedFiles : public testing::Test {
     return found;
   }
   std::string output() const { return folder_.path("run"); }
+  /// 48 images of two classes for training and as many for validation.
+  /// @returns the folder of "train" and "val"
+  std::string write_images() const {
+    const std::string images = folder_.path("images");
+    for (const char* part : {"train", "val"})
+      for (const char* name : {"a", "b"}) {
+        fs::create_directories(images + "/" + part + "/" + name);
+        for (int k = 0; k < 24; ++k) {
+          const Bytes image = png(pattern(20 + k, 17 + (*part == 'v' ? 1 : 0)));
+          write_file(images + "/" + part + "/" + name + "/" + std::to_string(k) + ".png",
+                     {image.begin(), image.end()});
+        }
+      }
+    return images;
+  }
+  /// Trains on data of this kind for a step.
+  std::vector<std::string> keys(const std::string& kind, const std::string& training,
+                                const std::string& validation) const {
+    write_file(folder_.path("deck.toml"),
+               "[model]\nwidths = [8]\nclasses = 2\n[schedule]\nlearning_rate = 0.01\n"
+               "[data]\nkind = \"" +
+                   kind + "\"\n[train]\nglobal_batch_size = 48\nsteps = 1\n");
+    return {"train", folder_.path("deck.toml"), "data.train.path=" + training,
+            "data.validation.path=" + validation, "run.output=" + output()};
+  }
+  std::vector<std::string> image_keys(const std::string& kind, const std::string& training,
+                                      const std::string& validation) const {
+    std::vector<std::string> all = keys(kind, training, validation);
+    for (const char* key : {"data.image_size=16", "data.short_side=16"}) all.emplace_back(key);
+    return all;
+  }
+  /// Expects that a job looks for files as often with six ranks as with two.
+  static void expect_same_stats(const Calls& few, const Calls& many) {
+    EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
+  }
 
   TemporaryFolder folder_;
 };
@@ -64,7 +99,7 @@ TEST_F(SharedFiles, EachRankOpensAFileOfSamplesOnceAndAsksForNothingElse) {
 
   ASSERT_GT(few.at("open"), 0);
   EXPECT_LE(many.at("open") - few.at("open"), (6 - 2) * 4);  // images and labels, of training and validation
-  EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
+  expect_same_stats(few, many);
 }
 
 TEST_F(SharedFiles, ARunsFolderGetsALogOfEachRank) {
@@ -78,29 +113,61 @@ TEST_F(SharedFiles, ARunsFolderGetsALogOfEachRank) {
 }
 
 TEST_F(SharedFiles, OneRankListsImages) {
-  const std::string images = folder_.path("images");
-  for (const char* part : {"train", "val"})
-    for (const char* name : {"a", "b"}) {
-      fs::create_directories(images + "/" + part + "/" + name);
-      for (int k = 0; k < 24; ++k) {
-        const Bytes image = png(pattern(20 + k, 17 + (*part == 'v' ? 1 : 0)));
-        write_file(images + "/" + part + "/" + name + "/" + std::to_string(k) + ".png",
-                   {image.begin(), image.end()});
-      }
-    }
-  write_file(folder_.path("deck.toml"),
-             "[model]\nwidths = [8]\nclasses = 2\n[schedule]\nlearning_rate = 0.01\n"
-             "[data]\nkind = \"image-folder\"\nimage_size = 16\nshort_side = 16\n"
-             "[train]\nglobal_batch_size = 48\nepochs = 1\n");
-  const std::vector<std::string> keys = {"train", folder_.path("deck.toml"),
-                                         "data.train.path=" + images + "/train",
-                                         "data.validation.path=" + images + "/val", "run.output=" + output()};
+  const std::string images = write_images();
+  const auto keys = image_keys("image-folder", images + "/train", images + "/val");
 
   const Calls few = calls(2, keys, images);
   const Calls many = calls(6, keys, images);
 
-  EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
+  expect_same_stats(few, many);
   EXPECT_EQ(few.at("open"), many.at("open"));
+}
+
+TEST_F(SharedFiles, OneRankListsImagesOfAnEvaluation) {
+  const std::string images = write_images();
+  const Result trained = flotilla(1, image_keys("image-folder", images + "/train", images + "/val"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const std::string before = folder_.path("before");
+  fs::rename(output(), before);
+
+  const Calls few = calls(2, {"evaluate", output()}, images, before);
+  const Calls many = calls(6, {"evaluate", output()}, images, before);
+
+  expect_same_stats(few, many);
+  EXPECT_EQ(few.at("open"), many.at("open"));
+}
+
+TEST_F(SharedFiles, OneRankReadsEachIndexOfShards) {
+  const std::string images = write_images();
+  const std::string shards = folder_.path("shards");
+  for (const char* part : {"train", "val"}) {
+    const Result packed =
+        run({FLOTILLA_EXECUTABLE, "pack", images + "/" + part, "--output", shards + "/" + part});
+    ASSERT_EQ(packed.exit_code, 0) << packed.errors;
+  }
+  const auto keys = image_keys("webdataset", shards + "/train", shards + "/val");
+
+  const Calls few = calls(2, keys, shards);
+  const Calls many = calls(6, keys, shards);
+
+  expect_same_stats(few, many);
+  EXPECT_LE(many.at("open") - few.at("open"), (6 - 2) * 2);  // a shard of training and of validation
+}
+
+TEST_F(SharedFiles, OneRankLooksForTables) {
+  const std::string tables = folder_.path("tables");
+  fs::create_directory(tables);
+  std::string text = "x,y,label\n";
+  for (int k = 0; k < 48; ++k) text += std::to_string(k) + ",0.5," + std::to_string(k % 2) + "\n";
+  for (const char* name : {"/train.csv", "/val.csv"}) write_file(tables + name, text);
+  auto all = keys("csv", tables + "/train.csv", tables + "/val.csv");
+  all.emplace_back("data.target_columns=[\"label\"]");
+
+  const Calls few = calls(2, all, tables);
+  const Calls many = calls(6, all, tables);
+
+  ASSERT_GT(few.at("open"), 0);
+  EXPECT_EQ(few, many);
 }
 
 TEST_F(SharedFiles, RanksShareTheReadingOfClickLogs) {
@@ -129,7 +196,7 @@ TEST_F(SharedFiles, RanksShareTheReadingOfClickLogs) {
 
   constexpr int files = 2;
   EXPECT_LE(many.at("open") - few.at("open"), (8 - 2) * files);
-  EXPECT_EQ(few.contains("stat") ? few.at("stat") : 0, many.contains("stat") ? many.at("stat") : 0);
+  expect_same_stats(few, many);
   EXPECT_GT(few.at("read"), 30);                             // 10 MB in reads of 256 KiB
   EXPECT_LE(many.at("read") - few.at("read"), (8 - 2) * 8);  // growing ones, at the beginning of each share
 }

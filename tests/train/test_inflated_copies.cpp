@@ -117,7 +117,7 @@ TEST_F(InflatedCopiesTest, AreReadInSharesByAllRanks) {
     config.data = data;
     config.model.classes = 2;
     DatasetUse use{.training = true, .inflated = copies.handles};
-    use.clicks = read_clicks_together(config, use, world, mpi_places, watchdog);
+    read_together(config, use, world, mpi_places, watchdog);
     world.barrier();
     return open_dataset(data, data.train, 2, 1, use);
   };

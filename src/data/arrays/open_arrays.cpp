@@ -35,22 +35,6 @@ const ArrayFormat& format_of(const DataConfig& data) {
   return *reader_of(data.kind).arrays;
 }
 
-/// One for each file, or one for a folder that is a source itself.
-std::vector<std::string> array_sources(const DataRequest& request, LeftOut* left_out = nullptr) {
-  const auto& [data, source, classes, seed, use] = request;
-  const ArrayFormat& format = format_of(data);
-  const bool of_training = use.training || data.validation.share > 0.0;
-  if (is_folder(source.path) && format.is_source != nullptr && format.is_source(data, source))
-    return {source.path};
-  std::vector<std::string> files = find_data_files(
-      source.path,
-      {.of = [&](const std::string& name) { return format.what_is(name, of_training); },
-       .wanted = cat("files of data.kind = \"", data.kind, "\" (", format.wanted(of_training), ")")},
-      left_out);
-  std::ranges::sort(files);
-  return files;
-}
-
 /// "images, labels": the names that a user can choose from.
 std::string names_text(const ArrayFile& file) {
   constexpr std::size_t max_told = 20;
@@ -100,9 +84,9 @@ GivenScaling scale_of(const std::vector<double>& mean, const std::vector<double>
   return {is_auto(mean) ? std::vector{0.0} : mean, is_auto(deviation) ? std::vector{1.0} : deviation};
 }
 
-ArrayDatasetOptions options_of(const DataRequest& request, const std::vector<std::string>& sources,
-                               const LeftOut& left_out) {
+ArrayDatasetOptions options_of(const DataRequest& request, const FoundFiles& found) {
   const auto& [data, source, classes, seed, use] = request;
+  const std::vector<std::string>& sources = found.paths;
   ArrayDatasetOptions options{.classes = classes,
                               .targets = use.targets,
                               .binary = use.binary,
@@ -113,7 +97,7 @@ ArrayDatasetOptions options_of(const DataRequest& request, const std::vector<std
                               .inputs = scale_of(data.input_mean, data.input_std),
                               .target_values = scale_of(data.target_mean, data.target_std),
                               .description = file_name(sources.front()),
-                              .left_out = left_out.text()};
+                              .left_out = found.left_out.text()};
   if (sources.size() > 1)
     options.description =
         cat(sources.size(), " files, ", file_name(sources.front()), " to ", file_name(sources.back()));
@@ -197,12 +181,29 @@ void take_inflated_copies(const DataConfig& data, const DatasetUse& use, std::ve
 
 }  // namespace
 
+FoundFiles array_sources(const DataRequest& request) {
+  const auto& [data, source, classes, seed, use] = request;
+  if (use.files != nullptr) return *use.files;
+  const ArrayFormat& format = format_of(data);
+  const bool of_training = use.training || data.validation.share > 0.0;
+  if (format.is_source != nullptr && is_folder(source.path) && format.is_source(data, source))
+    return {.paths = {source.path}};
+  FoundFiles found;
+  found.paths = find_data_files(
+      source.path,
+      {.of = [&](const std::string& name) { return format.what_is(name, of_training); },
+       .wanted = cat("files of data.kind = \"", data.kind, "\" (", format.wanted(of_training), ")")},
+      &found.left_out);
+  std::ranges::sort(found.paths);
+  return found;
+}
+
 std::map<std::string, File> inflated_chunks(const DataRequest& request) {
   std::map<std::string, File> copies;
   if (reads_in_order(request.data.order)) return copies;
   MistakeList mistakes;
   std::vector<ArrayPair> parts;
-  mistakes.attempt([&] { parts = open_parts(request, array_sources(request), mistakes); });
+  mistakes.attempt([&] { parts = open_parts(request, array_sources(request).paths, mistakes); });
   if (!mistakes.empty()) return copies;
   // They may be labels: then a copy is not used.
   const DatasetUse use{.training = request.use.training, .targets = 1};
@@ -212,7 +213,7 @@ std::map<std::string, File> inflated_chunks(const DataRequest& request) {
 }
 
 SampleForm form_of_arrays(const DataRequest& request) {
-  const std::string path = array_sources(request).front();
+  const std::string path = array_sources(request).paths.front();
   DataSourceConfig unlabelled = request.source;
   unlabelled.inputs = {path};
   MistakeList mistakes;
@@ -238,14 +239,13 @@ GivenScaling scaling_of_arrays(const DataConfig& data, bool bytes) {
 
 std::unique_ptr<Dataset> open_arrays(const DataRequest& request) {
   const DataConfig& data = request.data;
-  LeftOut left_out;
-  const std::vector<std::string> sources = array_sources(request, &left_out);
+  const FoundFiles sources = array_sources(request);
   MistakeList mistakes;
-  std::vector<ArrayPair> parts = open_parts(request, sources, mistakes);
+  std::vector<ArrayPair> parts = open_parts(request, sources.paths, mistakes);
   if (mistakes.empty()) check_scale_keys(data, parts.front().inputs->form(), request.use.training, mistakes);
   mistakes.throw_if_any(config::printable(request.source.path));
   take_inflated_copies(data, request.use, parts);
-  auto arrays = make_array_dataset(std::move(parts), options_of(request, sources, left_out));
+  auto arrays = make_array_dataset(std::move(parts), options_of(request, sources));
   if (const std::optional<ByteScaling> scaling = arrays->scaling())
     return with_augmentation(std::move(arrays), request, *scaling);
   if (request.use.training && augmentation_spec(data, false).any())
@@ -259,8 +259,9 @@ std::unique_ptr<Dataset> open_arrays(const DataRequest& request) {
 }
 
 std::vector<std::string> array_files(const DataRequest& request, LeftOut* left_out) {
-  std::vector<std::string> files = array_sources(request, left_out);
-  if (!is_folder(files.front())) return files;
+  const auto [files, others] = array_sources(request);
+  if (left_out != nullptr) left_out->add(others);
+  if (format_of(request.data).is_source == nullptr || !is_folder(files.front())) return files;
   std::vector<std::string> arrays;
   for (const std::string& name :
        {request.data.inputs_of(request.source), request.data.targets_of(request.source)})

@@ -64,12 +64,15 @@ std::map<std::string, File> inflated_chunks(const DataRequest& request);
 /// The files that open_arrays() reads, in byte order of their names. @param left_out gets the other files
 /// found next to the data  @throws UserError if there are none
 std::vector<std::string> array_files(const DataRequest& request, LeftOut* left_out = nullptr);
+/// One for each file, or one for a folder that is opened itself.
+FoundFiles array_sources(const DataRequest& request);
 void list_arrays(const DataRequest& request, SourceFiles& found);
 
 constexpr DataReader array_reader(DataKind kind, const ArrayFormat& format) {
   return {.kind = kind,
           .open = open_arrays,
           .list_files = list_arrays,
+          .find_files = array_sources,
           .form = form_of_arrays,
           .scaling = scaling_of_arrays,
           .arrays = &format};

@@ -267,10 +267,16 @@ class NoTransform final : public ImageTransform {
   Shape shape_;
 };
 
+FoundFiles shard_files(const DataRequest& request) {
+  if (request.use.files != nullptr) return *request.use.files;
+  FoundFiles found;
+  found.paths = find_shards(request.data, request.source, &found.left_out);
+  return found;
+}
+
 std::unique_ptr<ImageSource> open_source(const DataConfig& data, const DataSourceConfig& source,
                                          std::int64_t classes, const DatasetUse& use) {
-  LeftOut left_out;
-  const std::vector<std::string> shards = find_shards(data, source, &left_out);
+  const auto [shards, left_out] = shard_files({data, source, classes, 0, use});
   if (!shards.empty())
     return open_shards(source.has_labels() ? source.path : fmt::format("{}", fmt::join(source.inputs, ", ")),
                        shards,
@@ -371,6 +377,7 @@ constexpr DataReader image_reader(DataKind kind) {
   return {.kind = kind,
           .open = open_images,
           .list_files = list_image_files,
+          .find_files = shard_files,
           .form =
               [](const DataRequest& request) {
                 const std::int64_t size = request.data.image_size;

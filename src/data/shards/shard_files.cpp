@@ -16,6 +16,7 @@ std::shared_ptr<const File> OpenFiles::open(std::size_t number) const {
     const std::lock_guard lock(mutex_);
     if (!entry.file) {
       entry.file = std::make_shared<const File>(open_data_file(entry.path));
+      if (entry.stamp.changed_ns == 0) entry.stamp.changed_ns = entry.file->stamp().changed_ns;
       opened_.push_back(number);
       if (opened_.size() > most_) {
         files_[opened_.front()].file.reset();

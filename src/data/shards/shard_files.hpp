@@ -24,7 +24,8 @@ class OpenFiles {
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
-  /// Adds a file, which must not change from now on. @param stamp of it when its contents were looked up
+  /// Adds a file, which must not change from now on. @param stamp of it when its contents were looked up, or
+  /// its size and no time where another rank did that, maybe in a copy
   void add(const std::string& path, const FileStamp& stamp) { files_.push_back({path, stamp, nullptr}); }
   const std::string& path(std::size_t number) const { return files_[number].path; }
   /// The file of this number, in the order of adding. @throws UserError if it cannot be opened or has changed
@@ -33,7 +34,7 @@ class OpenFiles {
  private:
   struct Entry {
     std::string path;
-    FileStamp stamp;
+    mutable FileStamp stamp;
     mutable std::shared_ptr<const File> file;  ///< Under mutex_; null: closed
   };
 

@@ -199,10 +199,11 @@ void check_labels(const std::string& shard, const ShardOptions& options, OpenedS
 OpenedShard open_shard(const std::string& path, const ShardOptions& options) {
   OpenedShard opened;
   try {
-    opened.stamp = open_data_file(path).stamp();
     const auto scanned = options.indexes.find(path);
-    opened.index = scanned == options.indexes.end() ? read_index(path, opened.mistakes)
-                                                    : ShardIndex::of_text(scanned->second, path);
+    const bool known = scanned != options.indexes.end();
+    if (!known) opened.stamp = open_data_file(path).stamp();
+    opened.index = known ? ShardIndex::of_text(scanned->second, path) : read_index(path, opened.mistakes);
+    if (known) opened.stamp = {.bytes = opened.index.bytes};
     if (opened.index.bytes != opened.stamp.bytes)
       throw UserError(cat(config::printable(path), ": has ", opened.stamp.bytes, " bytes, and had ",
                           opened.index.bytes, " when it was listed; start again when it is complete"));
