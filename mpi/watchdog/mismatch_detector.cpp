@@ -20,7 +20,7 @@ SmallMessages::~SmallMessages() {
 }
 
 void SmallMessages::send_bytes(std::span<const std::byte> bytes, int to, int tag) {
-  ++sent_to_[static_cast<std::size_t>(to)];
+  ++sent_to_[to];
   Sent& message = sent_.emplace_back(Sent{.content = {bytes.begin(), bytes.end()}});
   check(MPI_Isend(message.content.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag,
                   NativeHandle::of(ranks_), &message.request),
@@ -44,7 +44,9 @@ int SmallMessages::receive_bytes(std::span<std::byte> bytes, int tag) {
 void SmallMessages::receive_rest() {
   const MPI_Comm comm = NativeHandle::of(ranks_);
   std::int64_t expected = 0;
-  check(MPI_Reduce_scatter_block(sent_to_.data(), &expected, 1, MPI_INT64_T, MPI_SUM, comm),
+  std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks_.size()));
+  for (const auto& [rank, count] : sent_to_) sent[static_cast<std::size_t>(rank)] = count;
+  check(MPI_Reduce_scatter_block(sent.data(), &expected, 1, MPI_INT64_T, MPI_SUM, comm),
         "MPI_Reduce_scatter_block");
   std::vector<std::byte> unread(largest);
   for (; received_ < expected; ++received_)
@@ -66,13 +68,14 @@ constexpr int question_tag = 6;
 constexpr int answer_tag = 7;
 constexpr int hashes_tag = 11;
 constexpr double waited_long_s = 1.0;
-constexpr double patience_s = 1.0;
+constexpr double patience_s = 1.0;  // several periods of the watchdogs
+constexpr double between_requests_s = 0.5;
 /// Seconds per rank between two rounds, so that a thousand ranks that wait often cost rank 0 little.
 constexpr double per_rank_s = 0.004;
 
 struct CallQuestion {
   std::int64_t round = 0;
-  std::int64_t calls = 0;  ///< 1: for the calls; 0: for their hashes
+  std::int64_t calls = 0;  ///< 1: for the calls; 0: for the hashes of the subtree
 };
 
 /// One of a rank's histories.
@@ -82,52 +85,54 @@ struct CallAnswer {
   CollectiveHistory history{};
 };
 
-/// Some of a rank's histories, with hashes in the place of calls.
+/// Histories of a subtree.
 struct HashAnswer {
-  struct History {
-    std::uint64_t communicator = 0;
-    std::int64_t begun = 0;
-    std::int64_t first = 1;
-    std::int32_t thread = -1;
-    std::int32_t waiting = 0;
-    std::array<std::int64_t, CollectiveHistory::kept> hashes{};
+  struct Item {
+    std::int64_t rank = 0;
+    HashedHistory history{};
   };
   std::int64_t round = 0;
-  std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
+  std::int64_t following = 0;  ///< Whether more are to come in this round
   std::int64_t count = 0;      ///< Histories in this message
-  std::array<History, 8> histories{};
+  std::array<Item, 32> items{};
 };
 
-HashAnswer::History hashed(const CollectiveHistory& history) {
-  HashAnswer::History hashed{history.communicator, history.begun, history.first, history.thread,
-                             history.waiting};
-  std::ranges::transform(history.calls, hashed.hashes.begin(),
-                         [](const CollectiveCall& call) { return static_cast<std::int64_t>(hash_of(call)); });
-  return hashed;
+/// Communicators without calls tell nothing.
+std::vector<HashedHistory> own_hashes() {
+  std::vector<HashedHistory> all;
+  for (const auto& [communicator, begun, first, thread, waiting, calls] : CollectiveLog::all()) {
+    if (begun == 0) continue;
+    all.push_back({static_cast<std::int64_t>(communicator), begun, first, thread, waiting});
+    std::ranges::transform(calls, all.back().begin() + 5, [](const CollectiveCall& call) {
+      return static_cast<std::int64_t>(hash_of(call));
+    });
+  }
+  return all;
 }
 
-/// A history whose calls differ where the hashes do.
-CollectiveHistory history_of(const HashAnswer::History& hashed) {
-  CollectiveHistory history{hashed.communicator, hashed.begun, hashed.first, hashed.thread, hashed.waiting};
-  std::ranges::transform(hashed.hashes, history.calls.begin(),
-                         [](std::int64_t hash) { return CollectiveCall{.line = hash}; });
-  return history;
+/// Histories whose calls differ where the hashes do.
+std::vector<CollectiveHistory> histories_of(const std::vector<HashedHistory>& all) {
+  std::vector<CollectiveHistory> histories;
+  for (const HashedHistory& hashed : all) {
+    histories.push_back({static_cast<std::uint64_t>(hashed[0]), hashed[1], hashed[2],
+                         static_cast<std::int32_t>(hashed[3]), static_cast<std::int32_t>(hashed[4])});
+    std::transform(hashed.begin() + 5, hashed.end(), histories.back().calls.begin(),
+                   [](std::int64_t hash) { return CollectiveCall{.line = hash}; });
+  }
+  return histories;
 }
 
 }  // namespace
 
-MismatchDetector::MismatchDetector(SmallMessages& messages, int rank, std::vector<std::string> names)
-    : messages_(messages),
-      rank_(rank),
-      names_(std::move(names)),
-      incoming_(names_.size()),
-      answers_(names_.size()) {}
+MismatchDetector::MismatchDetector(SmallMessages& messages, const Communicator& ranks,
+                                   std::function<std::vector<std::string>()> names)
+    : messages_(messages), ranks_(ranks), tree_(ranks.rank(), ranks.size()), names_(std::move(names)) {}
 
-/// Whether this rank has waited for so long that it asks for a round, and it is time to.
+/// Whether this rank has waited for so long that it requests a round, and it is time to.
 bool MismatchDetector::has_waited(double now_s, double quiet_s) {
   const auto before = std::exchange(waits_, {});
   const auto asks_after = [&](double waited_s) {
-    return waited_s >= waited_long_s && now_s - requested_s_ >= std::max(waited_long_s, waited_s / 2.0);
+    return waited_s >= waited_long_s && now_s - waited_s_ >= std::max(waited_long_s, waited_s / 2.0);
   };
   bool asks = asks_after(quiet_s);
   for (const auto& [communicator, number] : CollectiveLog::waiting()) {
@@ -137,99 +142,115 @@ bool MismatchDetector::has_waited(double now_s, double quiet_s) {
     waits_[communicator] = {number, since_s};
     asks = asks || asks_after(now_s - since_s);
   }
+  if (asks) waited_s_ = now_s;
   return asks;
 }
 
 void MismatchDetector::poll(double quiet_s) {
-  if (names_.size() == 1 || !finding_.empty()) return;
+  if (ranks_.size() == 1 || !finding_.empty()) return;
   const double now_s = mpi::now_s();
-  const bool waits = has_waited(now_s, quiet_s);
-  if (waits) requested_s_ = now_s;
-  if (rank_ != 0) {
-    if (waits) messages_.send(std::byte{}, 0, mismatch_request_tag);
-    return answer_questions();
-  }
-  requested_ = requested_ || waits;
-  take_requests();
-  if (requested_ && !asking_ && now_s >= next_s_) ask(now_s, false);
-  take_answers();
-  const bool all = std::ranges::all_of(answers_, [](const auto& answer) { return answer.has_value(); });
-  if (asking_ && (all || now_s - asked_s_ > patience_s)) conclude(now_s);
-}
-
-void MismatchDetector::take_requests() {
+  requested_ = has_waited(now_s, quiet_s) || requested_;
   while (messages_.receive<std::byte>(mismatch_request_tag)) requested_ = true;
-}
-
-/// Begins a round.
-void MismatchDetector::ask(double now_s, bool calls) {
-  asked_for_calls_ = calls;
-  requested_ = false;
-  asking_ = true;
-  asked_s_ = now_s;
-  ++round_;
-  std::ranges::fill(incoming_, std::vector<CollectiveHistory>());
-  std::ranges::fill(answers_, std::nullopt);
-  answers_.front() = CollectiveLog::all();
-  if (!calls)
-    for (CollectiveHistory& history : *answers_.front()) history = history_of(hashed(history));
-  for (std::size_t rank = 1; rank < names_.size(); ++rank)
-    messages_.send(CallQuestion{round_, calls ? 1 : 0}, static_cast<int>(rank), question_tag);
-}
-
-void MismatchDetector::answer_questions() {
   while (const auto question = messages_.receive<CallQuestion>(question_tag)) {
     const auto& [round, calls] = question->second;
-    const std::vector<CollectiveHistory> all = CollectiveLog::all();
-    auto following = static_cast<std::int64_t>(all.size());
-    HashAnswer hashes{.round = round};
-    for (const CollectiveHistory& history : all) {
-      --following;
-      if (calls != 0) {
-        messages_.send(CallAnswer{round, following, history}, 0, answer_tag);
-        continue;
-      }
-      hashes.histories[static_cast<std::size_t>(hashes.count++)] = hashed(history);
-      if (following > 0 && hashes.count < std::ssize(hashes.histories)) continue;
-      hashes.following = following;
-      messages_.send(hashes, 0, hashes_tag);
-      hashes.count = 0;
+    if (calls == 0) begin_round(round, now_s);
+    const auto all = calls == 0 ? std::vector<CollectiveHistory>() : CollectiveLog::all();
+    auto following = std::ssize(all);
+    for (const CollectiveHistory& history : all)
+      messages_.send(CallAnswer{round, --following, history}, 0, answer_tag);
+  }
+  if (requested_ && hashes_.empty() && calls_.empty() && now_s >= next_s_) {
+    if (ranks_.is_root()) {
+      begin_round(round_ + 1, now_s);
+    } else {
+      requested_ = false;
+      next_s_ = now_s + between_requests_s;
+      messages_.send(std::byte{}, tree_.parent, mismatch_request_tag);
     }
+  }
+  take_answers();
+  const bool late = now_s - asked_s_ > (ranks_.is_root() ? 2.0 : 1.0) * patience_s;
+  if ((!hashes_.empty() || !calls_.empty()) && (pending_.empty() || late)) conclude(now_s);
+}
+
+void MismatchDetector::begin_round(std::int64_t round, double now_s) {
+  round_ = round;
+  requested_ = false;
+  asked_s_ = now_s;
+  hashes_ = {{ranks_.rank(), own_hashes()}};
+  pending_ = {tree_.children.begin(), tree_.children.end()};
+  for (const int child : tree_.children) messages_.send(CallQuestion{round, 0}, child, question_tag);
+}
+
+void MismatchDetector::ask_for_calls(double now_s) {
+  asked_s_ = now_s;
+  ++round_;
+  calls_.assign(static_cast<std::size_t>(ranks_.size()), std::nullopt);
+  calls_.front() = CollectiveLog::all();
+  for (int rank = 1; rank < ranks_.size(); ++rank) {
+    pending_.insert(rank);
+    messages_.send(CallQuestion{round_, 1}, rank, question_tag);
   }
 }
 
 void MismatchDetector::take_answers() {
-  const auto take = [&](int from, const auto& answer, auto add) {
-    if (!asking_ || answer.round != round_) return;
-    const auto rank = static_cast<std::size_t>(from);
-    add(incoming_[rank]);
-    if (answer.following == 0) answers_[rank] = std::exchange(incoming_[rank], {});
+  while (const auto message = messages_.receive<CallAnswer>(answer_tag)) {
+    const auto& [from, answer] = *message;
+    if (calls_.empty() || answer.round != round_) continue;
+    auto& histories = calls_[static_cast<std::size_t>(from)];
+    if (!histories) histories.emplace();
+    histories->push_back(answer.history);
+    if (answer.following == 0) pending_.erase(from);
+  }
+  while (const auto message = messages_.receive<HashAnswer>(hashes_tag)) {
+    const auto& [from, answer] = *message;
+    if (hashes_.empty() || answer.round != round_) continue;
+    for (const auto& [rank, history] : std::span(answer.items).first(static_cast<std::size_t>(answer.count)))
+      hashes_[static_cast<int>(rank)].push_back(history);
+    if (answer.following == 0) pending_.erase(from);
+  }
+}
+
+/// @param classes one of the ranks that have the same histories, by these
+void MismatchDetector::send_hashes(const std::map<std::vector<HashedHistory>, int>& classes) {
+  HashAnswer answer{.round = round_, .following = 1};
+  const auto send = [&] {
+    messages_.send(
+        answer, tree_.parent, hashes_tag,
+        offsetof(HashAnswer, items) + static_cast<std::size_t>(answer.count) * sizeof(HashAnswer::Item));
+    answer.count = 0;
   };
-  while (const auto message = messages_.receive<CallAnswer>(answer_tag))
-    take(message->first, message->second, [&](auto& all) { all.push_back(message->second.history); });
-  while (const auto message = messages_.receive<HashAnswer>(hashes_tag))
-    take(message->first, message->second, [&](auto& all) {
-      for (std::int64_t i = 0; i < message->second.count; ++i)
-        all.push_back(history_of(message->second.histories[static_cast<std::size_t>(i)]));
-    });
+  for (const auto& [histories, rank] : classes)
+    for (const HashedHistory& history : histories) {
+      if (answer.count == std::ssize(answer.items)) send();
+      answer.items[static_cast<std::size_t>(answer.count++)] = {rank, history};
+    }
+  answer.following = 0;
+  send();
 }
 
 /// A deadlock counts where two rounds in succession found it: each of its ranks was in its call from its
 /// first answer to its second, so all of them were at the moment between the rounds.
 void MismatchDetector::conclude(double now_s) {
-  asking_ = false;
-  next_s_ = now_s + std::max(1.0, per_rank_s * static_cast<double>(names_.size()));
-  if (!asked_for_calls_) {
-    if (!find_mismatch(answers_, names_).empty() || !find_deadlock(answers_).empty()) ask(now_s, true);
+  pending_.clear();
+  if (!hashes_.empty()) {
+    std::map<std::vector<HashedHistory>, int> classes;
+    for (auto& [rank, histories] : std::exchange(hashes_, {})) classes.try_emplace(histories, rank);
+    if (!ranks_.is_root()) return send_hashes(classes);
+    next_s_ = now_s + std::max(1.0, per_rank_s * ranks_.size());
+    RankHistories ranks;
+    for (const auto& [histories, rank] : classes) ranks.emplace_back(histories_of(histories));
+    if (!find_mismatch(ranks, {}).empty() || !find_deadlock(ranks).empty()) ask_for_calls(now_s);
     return;
   }
-  finding_ = find_mismatch(answers_, names_);
+  const RankHistories calls = std::exchange(calls_, {});
+  finding_ = find_mismatch(calls, names_());
   if (!finding_.empty()) return;
-  const std::vector<WaitingRank> deadlock = find_deadlock(answers_);
+  const std::vector<WaitingRank> deadlock = find_deadlock(calls);
   if (!deadlock.empty() && deadlock == deadlock_) {
-    finding_ = text_of_deadlock(deadlock, answers_, names_);
+    finding_ = text_of_deadlock(deadlock, calls, names_());
   } else if (deadlock_ = deadlock; !deadlock_.empty()) {
-    ask(now_s, true);
+    ask_for_calls(now_s);
   }
 }
 

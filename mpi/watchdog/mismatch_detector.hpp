@@ -3,11 +3,14 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -16,6 +19,7 @@
 
 #include "mpi/core/collective_checks.hpp"
 #include "mpi/core/communicator.hpp"
+#include "mpi/core/rank_tree.hpp"
 
 namespace flotilla::mpi {
 
@@ -26,18 +30,17 @@ class SmallMessages {
  public:
   static constexpr std::size_t largest = 3999;  ///< bytes
   /// @param ranks must outlive this
-  explicit SmallMessages(const Communicator& ranks)
-      : ranks_(ranks), sent_to_(static_cast<std::size_t>(ranks.size())) {}
+  explicit SmallMessages(const Communicator& ranks) : ranks_(ranks) {}
   SmallMessages(const SmallMessages&) = delete;
   SmallMessages& operator=(const SmallMessages&) = delete;
   /// Waits for nothing: the memory of messages that are still under way stays until the process ends.
   ~SmallMessages();
 
-  /// Returns at once. A message to a rank that has ended stays in memory.
+  /// Returns at once. A message to a rank that has ended stays in memory. @param bytes sent of the value
   template <class T>
-  void send(const T& value, int to, int tag) {
+  void send(const T& value, int to, int tag, std::size_t bytes = sizeof(T)) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= largest);
-    send_bytes(std::as_bytes(std::span(&value, 1)), to, tag);
+    send_bytes(std::as_bytes(std::span(&value, 1)).first(bytes), to, tag);
   }
   /// The next message of that tag, if one has come: its sender and content.
   template <class T>
@@ -63,20 +66,25 @@ class SmallMessages {
 
   const Communicator& ranks_;
   std::deque<Sent> sent_;
-  std::vector<std::int64_t> sent_to_;  ///< Messages to each rank
+  std::map<int, std::int64_t> sent_to_;  ///< Messages by rank
   std::int64_t received_ = 0;
 };
 
-/// Compares the collective calls of all ranks once one of them has waited for a second: that rank notifies
-/// rank 0, again when it has waited for twice as long, and so on. Rank 0 asks all for the hashes of their
-/// calls, at most once a second, and looks for mismatched calls and deadlocks in the answers; only where it
-/// finds some, it asks for the calls. The messages are those of the watchdogs' threads; no rank waits for
-/// one. Private to mpi/.
+/// A history as numbers: its members in their order, with hashes in the place of calls.
+using HashedHistory = std::array<std::int64_t, 5 + CollectiveHistory::kept>;
+
+/// Compares the collective calls of all ranks once one of them has waited for a second: that rank requests
+/// it, again when it has waited for twice as long, and so on. Requests go to rank 0 along a tree
+/// (rank_tree.hpp), and rank 0 asks all along it for the hashes of their calls, at most once a second: a rank
+/// answers for its subtree, with one of the ranks that are in the same calls, and without ranks that are
+/// silent and those below them. Only where rank 0 finds mismatched calls or a deadlock, it asks each rank for
+/// its calls. The messages are those of the watchdogs' threads; no rank waits for one. Private to mpi/.
 class MismatchDetector {
  public:
-  /// @param messages whose tags 5, 6, 7 and 11 nothing else uses; must outlive this
+  /// @param messages whose tags 5, 6, 7 and 11 nothing else uses; must outlive this, as `ranks`
   /// @param names of all ranks
-  MismatchDetector(SmallMessages& messages, int rank, std::vector<std::string> names);
+  MismatchDetector(SmallMessages& messages, const Communicator& ranks,
+                   std::function<std::vector<std::string>()> names);
 
   /// Sends and receives pending messages. Returns at once. @param quiet_s for which this rank has not moved
   void poll(double quiet_s);
@@ -86,27 +94,26 @@ class MismatchDetector {
 
  private:
   bool has_waited(double now_s, double quiet_s);
-  void answer_questions();
-  void take_requests();
+  void begin_round(std::int64_t round, double now_s);
+  void ask_for_calls(double now_s);
   void take_answers();
-  void ask(double now_s, bool calls);
   void conclude(double now_s);
+  void send_hashes(const std::map<std::vector<HashedHistory>, int>& classes);
 
   SmallMessages& messages_;
-  int rank_;
-  std::vector<std::string> names_;
+  const Communicator& ranks_;
+  RankTree tree_;
+  std::function<std::vector<std::string>()> names_;
   std::map<std::uint64_t, std::pair<std::int64_t, double>> waits_;  ///< By communicator: number, since when
-  double requested_s_ = 0;                                          ///< When this rank asked for a round last
-  // Used on rank 0 only:
+  double waited_s_ = 0;                                             ///< When this rank requested a round last
+  double next_s_ = 0;  ///< Before then no request is passed on, and no round begun
   bool requested_ = false;
-  bool asking_ = false;
-  bool asked_for_calls_ = false;  ///< In this round, not for hashes
   std::int64_t round_ = 0;
   double asked_s_ = 0;
-  double next_s_ = 0;
-  std::vector<std::vector<CollectiveHistory>> incoming_;  ///< By rank
-  RankHistories answers_;                                 ///< Histories that are complete
-  std::vector<WaitingRank> deadlock_;                     ///< Found in the round before
+  std::set<int> pending_;                             ///< Ranks that were asked and have not answered
+  std::map<int, std::vector<HashedHistory>> hashes_;  ///< Of the subtree, in a round of hashes
+  RankHistories calls_;                               ///< On rank 0, in a round of calls
+  std::vector<WaitingRank> deadlock_;                 ///< Found in the round before
   std::string finding_;
 };
 

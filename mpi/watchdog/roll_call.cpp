@@ -216,7 +216,7 @@ struct RollCall::Impl {
   Known known{};
   ThreadStack stack{};
   SmallMessages messages{world};
-  MismatchDetector mismatches{messages, world.rank(), place_names()};
+  MismatchDetector mismatches{messages, world, [this] { return place_names(); }};
 
   /// Time before this rank takes over where rank 0 is silent: first ranks of hosts come first.
   double takeover_s() const {

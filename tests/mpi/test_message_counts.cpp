@@ -13,6 +13,7 @@
 
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
+#include "mpi/core/clock.hpp"
 #include "mpi/core/rank_tree.hpp"
 #include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/roll_call.hpp"
@@ -103,8 +104,9 @@ TEST_F(MessageCounts, LookingForMismatchesTakesThreeForEachRankAndNoCallsWhileTh
   world.barrier();
   mpi_calls() = {};
 
-  for (int i = 0; i < 700; ++i) {
-    call.answer({.step = 1, .quiet_s = i * 0.005});
+  const double begin_s = now_s();
+  for (double quiet_s = 0; quiet_s < 3.0; quiet_s = now_s() - begin_s) {
+    call.answer({.step = 1, .quiet_s = quiet_s});
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
@@ -112,7 +114,11 @@ TEST_F(MessageCounts, LookingForMismatchesTakesThreeForEachRankAndNoCallsWhileTh
   const std::int64_t sends = mpi_calls().sends;
   const std::int64_t bytes = mpi_calls().sent_bytes;
   EXPECT_LE(over_all(sends), 3 * 3 * world.size());
-  EXPECT_LE(over_all(bytes), 3 * 1000 * world.size());
+  EXPECT_LE(over_all(bytes), 3 * 160 * world.size());
+  const std::int64_t partners = std::ssize(mpi_calls().partners);
+  EXPECT_LE(over_all(partners, Op::max), RankTree::max_children + 1);
+  RecordProperty("messages", static_cast<int>(over_all(sends)));
+  RecordProperty("bytes", static_cast<int>(over_all(bytes)));
   world.barrier();
   call.receive_rest();
 }
