@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "src/compare/comparison_table.hpp"
 #include "src/compare/plan.hpp"
 #include "src/compare/run_figures.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/dataset.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
@@ -99,7 +101,11 @@ Prepared prepare(const CompareArguments& arguments, const mpi::Communicator& wor
 DataIdentities data_of(Config config) {
   DataIdentities data;
   try {
-    const DatasetUse use = use_of(config.model);
+    DatasetUse use = use_of(config.model);
+    std::map<std::string, File> copies;  // of tables, which are looked through before they are opened
+    if (const DataReader& reader = reader_of(config.data.kind); reader.find != nullptr)
+      copies = reader.inflate({config.data, config.data.train, config.model.classes, 0, use});
+    for (const auto& [path, copy] : copies) use.inflated[path] = copy.handle();
     find_in_data(config, use);
     data["data.train"] = identity_of(*open_dataset(config.data, config.data.train, config.model.classes,
                                                    static_cast<std::uint64_t>(config.run.seed), use));

@@ -66,7 +66,16 @@ class SharedFiles : public testing::Test {
       }
     return images;
   }
-  /// Trains on data of this kind for a step.
+  /// 48 rows for training and as many for validation. @returns the folder of "train.csv" and "val.csv"
+  std::string write_tables() const {
+    const std::string tables = folder_.path("tables");
+    fs::create_directory(tables);
+    std::string text = "x,y,label\n";
+    for (int k = 0; k < 48; ++k) text += std::to_string(k) + ",0.5," + std::to_string(k % 2) + "\n";
+    for (const char* name : {"/train.csv", "/val.csv"}) write_file(tables + name, text);
+    return tables;
+  }
+  /// Writes a deck, and trains on data of this kind for a step.
   std::vector<std::string> keys(const std::string& kind, const std::string& training,
                                 const std::string& validation) const {
     write_file(folder_.path("deck.toml"),
@@ -155,11 +164,7 @@ TEST_F(SharedFiles, OneRankReadsEachIndexOfShards) {
 }
 
 TEST_F(SharedFiles, OneRankLooksForTables) {
-  const std::string tables = folder_.path("tables");
-  fs::create_directory(tables);
-  std::string text = "x,y,label\n";
-  for (int k = 0; k < 48; ++k) text += std::to_string(k) + ",0.5," + std::to_string(k % 2) + "\n";
-  for (const char* name : {"/train.csv", "/val.csv"}) write_file(tables + name, text);
+  const std::string tables = write_tables();
   auto all = keys("csv", tables + "/train.csv", tables + "/val.csv");
   all.emplace_back("data.target_columns=[\"label\"]");
 
@@ -168,6 +173,24 @@ TEST_F(SharedFiles, OneRankLooksForTables) {
 
   ASSERT_GT(few.at("open"), 0);
   EXPECT_EQ(few, many);
+}
+
+TEST_F(SharedFiles, AComparisonConvertsATableOnce) {
+  const std::string tables = write_tables();
+  keys("csv", "", "");  // the deck
+  const std::string plan = folder_.path("plan.toml");
+  write_file(plan, "deck = \"deck.toml\"\noutput = \"" + output() +
+                       "\"\nset = [\"data.target_columns=['label']\", \"data.train.path=" + tables +
+                       "/train.csv\", \"data.validation.path=" + tables +
+                       "/val.csv\"]\n[[run]]\nname = \"a\"\n");
+  const Result compared = flotilla(1, {"compare", plan, "--quiet"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.errors;
+  const std::string before = folder_.path("before");
+  fs::rename(output(), before);
+
+  const Calls again = calls(1, {"compare", plan, "--quiet"}, tables + "/train.csv", before);
+
+  EXPECT_LE(again.at("open"), 5);
 }
 
 TEST_F(SharedFiles, RanksShareTheReadingOfClickLogs) {
