@@ -20,7 +20,7 @@ install(TARGETS flotilla_kernels flotilla_models flotilla_mpi ${FLOTILLA_SRC_LIB
 install(DIRECTORY kernels models mpi src DESTINATION "${headers}" COMPONENT development FILES_MATCHING PATTERN "*.hpp"
         REGEX "/kernels/(cpu|gpu|processor|reference)$" EXCLUDE
         REGEX "/kernels/flat/(chunks|functors|host_flat|host_sweep)[.]hpp$" EXCLUDE
-        REGEX "/mpi/(core/(backoff|native)|watchdog/mismatch_detector|all_reduce/(messages|slice_exchange|nccl/nccl_[a-z]+))[.]hpp$" EXCLUDE
+        REGEX "/mpi/(core/(backoff|native)|watchdog/mismatch_detector|all_reduce/(messages|slice_exchange|nccl/nccl_[a-z]+)|push_pull/push_pull_requests)[.]hpp$" EXCLUDE
         REGEX "/src/(files/(gzip_reader|hdf5_handles)|checkpoint/state_json|report/read_run)[.]hpp$"
         EXCLUDE)
 install(EXPORT FlotillaTargets NAMESPACE Flotilla:: DESTINATION "${package}" COMPONENT development)

@@ -43,8 +43,9 @@ constexpr std::size_t count_fields() {
   all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
   all += members<ReductionConfig>() + 1;  // the strategy's kind is the variant's alternative
   all += members<AllReduceConfig>() + members<ServerConfig>();
-  all += members<LocalSgdConfig>() - 2 + members<OuterConfig>();  // adaptive, outer
-  all += 4;                                                       // RolesConfig
+  all += members<LocalSgdConfig>() - 3;  // adaptive, outer, streaming
+  all += members<OuterConfig>() + members<StreamingConfig>();
+  all += 4;  // RolesConfig
   return all + members<CheckpointConfig>() + members<ValidationConfig>();
 }
 
