@@ -51,7 +51,8 @@ AllReduceSite find_site(const std::vector<Place>& places, int ranks_per_group);
 struct WireRounding {
   std::uint64_t seed = 0;
   bool stochastic = false;
-  /// What is summed lies in this array or in one of the same size behind it; its values are numbered
+  /// An array whose values are numbered from 0. Every sum is of a part of it, or of arrays of the same size
+  /// that follow it in memory, whose values have the same numbers.
   const float* array = nullptr;
   std::span<float> errors{};  ///< By the number of a value
 };

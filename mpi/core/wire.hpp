@@ -52,7 +52,7 @@ inline constexpr std::size_t scale_block = 256;
 /// Bytes of so many values in one message, scales included.
 std::size_t encoded_bytes(Wire wire, std::size_t count);
 
-/// Of a wire without scales, whose values can be sent in any cut.
+/// Bytes of one value; the wire must be one without scales, whose values can be sent in any cut.
 std::size_t bytes_per_value(Wire wire);
 
 /// Rounds to the nearest value of the wire, ties to even. float16 (IEEE 754 binary16) ends at 65504: 65520

@@ -16,7 +16,6 @@
 #include "src/commands/bench.hpp"
 #include "src/commands/output_files.hpp"
 #include "src/commands/subcommand.hpp"
-#include "src/files/atomic_file.hpp"
 #include "src/files/file.hpp"
 #include "src/forecast/forecast.hpp"
 #include "src/job/same_on_all_ranks.hpp"
@@ -192,10 +191,9 @@ class Forecaster {
 
   /// Bytes.
   std::vector<double> buckets(double mebibytes) const {
-    const auto bytes = [](double of) { return std::max<std::int64_t>(1, std::llround(of * 1024 * 1024)); };
     std::vector<double> sizes;
-    for (const Bucket& bucket :
-         cut_buckets(layout_, leading(), bytes(mebibytes), bytes(config_.reduction.last_bucket_mb)))
+    for (const Bucket& bucket : cut_buckets(layout_, leading(), bucket_bytes(mebibytes),
+                                            bucket_bytes(config_.reduction.last_bucket_mb)))
       sizes.push_back(static_cast<double>(bucket.end - bucket.begin) * sizeof(float));
     return sizes;
   }
@@ -284,7 +282,7 @@ void print_forecast(const Forecaster& forecaster, const ForecastArguments& argum
       const ForecastRow& best = std::ranges::max(rows, {}, &ForecastRow::samples_per_s);
       print_line(cat("most samples/s on ", mpi::counted(best.grid.ranks(), "rank"), ": ", best.strategy));
     }
-  if (!arguments.json.empty()) write_text_file_atomically(arguments.json, json.dump(2) + "\n");
+  hand_over(json.dump(2), arguments.json, nullptr);
 }
 
 /// Collective. `flotilla forecast`: what training by a deck may take on a machine.

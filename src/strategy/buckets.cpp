@@ -29,6 +29,10 @@ std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading,
   return buckets;
 }
 
+std::int64_t bucket_bytes(double mebibytes) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(mebibytes * 1024 * 1024));
+}
+
 DeviceSpan<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket) {
   return gradients.subspan(static_cast<std::size_t>(bucket.begin),
                            static_cast<std::size_t>(bucket.end - bucket.begin));

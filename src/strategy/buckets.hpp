@@ -60,6 +60,9 @@ struct Bucket {
 std::vector<Bucket> cut_buckets(const ArenaLayout& layout, std::int64_t leading, std::int64_t bucket_bytes,
                                 std::int64_t last_bucket_bytes);
 
+/// The size of a bucket of so many MiB, at least one byte: a bucket ends with the tensor that fills it.
+std::int64_t bucket_bytes(double mebibytes);
+
 /// The bucket's part of the gradient array.
 DeviceSpan<float> span_of(DeviceSpan<float> gradients, const Bucket& bucket);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/synchronisation.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -15,15 +14,6 @@
 #include "src/strategy/sync_all_reduce.hpp"
 
 namespace flotilla {
-
-namespace {
-
-/// The result is at least one: a bucket ends with the tensor that fills it.
-std::int64_t bucket_bytes(double mebibytes) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(mebibytes * 1024 * 1024));
-}
-
-}  // namespace
 
 Synchronisation::Synchronisation(const Machine& machine, const RunData& data, RunModel& trained,
                                  FailureHandler& failure,

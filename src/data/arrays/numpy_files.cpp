@@ -17,6 +17,7 @@
 #include "src/data/arrays/zip_index.hpp"
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
+#include "src/files/folders.hpp"
 
 namespace flotilla {
 
@@ -332,13 +333,8 @@ bool is_npy(const std::string& path) {
   return kind_of_path(path).format == FileFormat::npy;
 }
 
-bool is_npy_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 std::unique_ptr<ArrayFile> open_numpy(const std::string& path, const ArrayOpening& opening) {
-  if (is_npy_folder(path)) return open_npy_folder(path);
+  if (is_folder(path)) return open_npy_folder(path);
   if (is_npy(path)) return open_npy_file(path);
   return open_npz(path, opening.request.use.inflated, opening.in_order);
 }

@@ -276,7 +276,7 @@ void LocalSgd::reduce_values(const Model& model, const Fragment& fragment) {
   const bool is_consensus = model.parameters.address() == parts_.room.consensus.parameters.address();
   if (!rounds_ || (parts_.averaging.rounds() && is_consensus)) return all_reduce(exact(), all_of(part));
   FlatMath& flat = parts_.device.flat();
-  const DeviceSpan<float> anchor = outer_.anchor().subspan(fragment.begin, fragment.size());
+  const DeviceSpan<float> anchor = anchor_of(fragment);
   flat.axpy(-1.0F, anchor, part.parameters);
   all_reduce(collectives, part.parameters);
   flat.axpy(1.0F, anchor, part.parameters);
@@ -351,7 +351,7 @@ void LocalSgd::launch(const StepInfo& info) {
   flat.copy(own.parameters, sent.parameters);
   flat.copy(own.statistics, sent.statistics);
   if (parts_.room.lanes) {
-    if (rounds_) flat.axpy(-1.0F, outer_.anchor().subspan(fragment.begin, fragment.size()), sent.parameters);
+    if (rounds_) flat.axpy(-1.0F, anchor_of(fragment), sent.parameters);
     const auto start = [&](mpi::Collectives& collectives, DeviceSpan<float> values) {
       parts_.room.lanes->start(values, info.step);
       parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
@@ -372,10 +372,9 @@ void LocalSgd::arrive() {
   FlatMath& flat = parts_.device.flat();
   if (parts_.room.lanes) {
     parts_.room.lanes->finish();
-    flat.scale(average.parameters, 1.0F / static_cast<float>(parts_.workers.size()));
-    flat.scale(average.statistics, 1.0F / static_cast<float>(parts_.workers.size()));
-    if (rounds_)
-      flat.axpy(1.0F, outer_.anchor().subspan(fragment.begin, fragment.size()), average.parameters);
+    for (const DeviceSpan<float> sum : {average.parameters, average.statistics})
+      flat.scale(sum, 1.0F / static_cast<float>(parts_.workers.size()));
+    if (rounds_) flat.axpy(1.0F, anchor_of(fragment), average.parameters);
   }
 }
 
@@ -398,13 +397,16 @@ void LocalSgd::land(const StepInfo& info) {
 /// own ← α own + (1 − α) average
 void LocalSgd::mix(const Model& average, const Model& own) {
   const auto alpha = static_cast<float>(parts_.config.streaming.mix);
+  if (alpha == 1.0F) return;
   FlatMath& flat = parts_.device.flat();
   for (const auto& [from, to] :
        {std::pair(average.parameters, own.parameters), std::pair(average.statistics, own.statistics)}) {
-    if (alpha == 0.0F) flat.copy(from, to);
-    if (alpha == 0.0F || alpha == 1.0F) continue;
-    flat.scale(to, alpha);
-    flat.axpy(1.0F - alpha, from, to);
+    if (alpha == 0.0F) {
+      flat.copy(from, to);
+    } else {
+      flat.scale(to, alpha);
+      flat.axpy(1.0F - alpha, from, to);
+    }
   }
 }
 

@@ -111,6 +111,10 @@ class LocalSgd : public Strategy {
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
   bool overlaps() const { return parts_.config.streaming.overlap_steps > 0; }
+  /// The parameters of a fragment that all workers had after its last average.
+  DeviceSpan<float> anchor_of(const Fragment& fragment) const {
+    return outer_.anchor().subspan(fragment.begin, fragment.size());
+  }
   /// The fragment that is the whole model.
   Fragment whole() const { return {0, parts_.model.parameters.size(), averages_statistics()}; }
   /// The all-reduce in float32.
