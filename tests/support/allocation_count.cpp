@@ -2,6 +2,7 @@
 #include "tests/support/allocation_count.hpp"
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstddef>
@@ -13,6 +14,8 @@ namespace {
 
 thread_local std::int64_t of_this_thread = 0;
 std::atomic<std::int64_t> of_all_threads{0};
+std::atomic<std::int64_t> bytes_held{0};
+std::atomic<std::int64_t> most_bytes_held{0};
 
 bool lies_in_onednn(const void* code) {
   Dl_info where{};
@@ -27,7 +30,17 @@ void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
   }
   void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
+  const auto size = static_cast<std::int64_t>(malloc_usable_size(memory));
+  const std::int64_t held = bytes_held.fetch_add(size) + size;
+  std::int64_t most = most_bytes_held;
+  while (held > most && !most_bytes_held.compare_exchange_weak(most, held)) {
+  }
   return memory;
+}
+
+void give_back(void* memory) noexcept {
+  if (memory != nullptr) bytes_held -= static_cast<std::int64_t>(malloc_usable_size(memory));
+  std::free(memory);
 }
 
 }  // namespace
@@ -46,28 +59,28 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 
 namespace flotilla::test {
@@ -78,6 +91,13 @@ std::int64_t allocations_of_this_thread() {
 
 std::int64_t allocations_of_all_threads() {
   return of_all_threads;
+}
+
+std::int64_t most_bytes_over(const std::function<void()>& work) {
+  const std::int64_t before = bytes_held;
+  most_bytes_held = before;
+  work();
+  return most_bytes_held - before;
 }
 
 }  // namespace flotilla::test

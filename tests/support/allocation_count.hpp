@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace flotilla::test {
 
@@ -9,5 +10,10 @@ namespace flotilla::test {
 /// call). A program that links allocation_count gets the operators that count.
 std::int64_t allocations_of_this_thread();
 std::int64_t allocations_of_all_threads();
+
+/// The most bytes that operator new had given out and not got back at any time during `work`, on any thread,
+/// above those before it. Unlike the resident memory, it has none of the pages of code and of files, which
+/// differ from run to run by some hundred kilobytes.
+std::int64_t most_bytes_over(const std::function<void()>& work);
 
 }  // namespace flotilla::test
