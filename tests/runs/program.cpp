@@ -15,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "tests/support/launched_rank.hpp"
 
@@ -130,7 +131,10 @@ std::vector<std::string> with_variables(std::vector<std::string> command,
 }
 
 Result flotilla(int ranks, const std::vector<std::string>& arguments) {
-  return Program(flotilla_command(ranks, arguments)).wait();
+  std::vector<std::string> command = flotilla_command(ranks, arguments);
+  // After a failure mpirun waits for two seconds for ranks that may still run; a single one has ended.
+  if (ranks == 1) command = in_environment({"OMPI_MCA_odls_base_sigkill_timeout=0"}, std::move(command));
+  return Program(command).wait();
 }
 
 Result run(const std::vector<std::string>& command) {
