@@ -112,25 +112,30 @@ class HierarchicalOverMpi final : public Hierarchical {
  public:
   HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire,
                       const WireRounding* rounding)
-      : Hierarchical(world, group, wire, rounding), inside_(new SliceExchange(group, slices())) {}
+      : Hierarchical(world, group, wire, rounding),
+        inside_(new SliceExchange(
+            group, [ranks = group.size(), rank = member(), owners = slices()](std::size_t count) {
+              return direct_steps(ranks, rank, owners, count);
+            })) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
     for_each_piece(data.size(), mpi_all_reduce_piece, [&](std::size_t offset, int count) {
       const auto piece = data.subspan(offset, static_cast<std::size_t>(count));
-      inside_->reduce_scatter(piece, at);
-      const SliceBounds mine = inside_->slice(piece.size());
-      if (has_slice()) across().all_reduce(array.subspan(offset + mine.begin, mine.end - mine.begin), at);
-      inside_->all_gather(piece, at);
+      const std::span<const SumStep> steps = inside_->steps(piece.size());
+      inside_->take(steps.first(1), piece, "reduce-scatter of slices", at);
+      if (const SliceBounds mine = steps.front().sum; has_slice())
+        across().all_reduce(array.subspan(offset + mine.begin, mine.end - mine.begin), at);
+      inside_->take(steps.last(1), piece, "all-gather of slices", at);
     });
   }
 
   std::size_t sent_bytes(std::size_t count) const override {
     std::size_t sum = 0;
     for_each_piece(count, mpi_all_reduce_piece, [&](std::size_t, int piece) {
-      const SliceBounds mine = inside_->slice(static_cast<std::size_t>(piece));
-      sum += inside_->sent_bytes(static_cast<std::size_t>(piece));
-      if (has_slice()) sum += across().sent_bytes(mine.end - mine.begin);
+      const auto length = static_cast<std::size_t>(piece);
+      const SliceBounds mine = inside_->steps(length).front().sum;
+      sum += inside_->sent_bytes(length) + (has_slice() ? across().sent_bytes(mine.end - mine.begin) : 0);
     });
     return sum;
   }

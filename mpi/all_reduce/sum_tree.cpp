@@ -165,4 +165,24 @@ std::vector<SumStep> sum_steps(int ranks, int rank, std::size_t count, Wire wire
   return StepList(ranks, rank, count, wire, hosts).steps();
 }
 
+std::vector<SumStep> direct_steps(int ranks, int rank, int owners, std::size_t count) {
+  const auto slice = [&](int owner) {
+    return owner < owners ? slice_of(0, count, owner, owners) : SliceBounds{};
+  };
+  SumStep scatter{.sum = slice(rank)};
+  SumStep gather;
+  // Each begins with the next one, so that not all send to the first.
+  for (int ahead = 1; ahead < ranks; ++ahead) {
+    const int other = (rank + ahead) % ranks;
+    scatter.sends.push_back({other, slice(other)});
+    gather.sends.push_back({other, slice(rank)});
+  }
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    scatter.receives.push_back({other, slice(rank)});
+    gather.receives.push_back({other, slice(other)});
+  }
+  return {scatter, gather};
+}
+
 }  // namespace flotilla::mpi

@@ -38,4 +38,8 @@ struct SumStep {
 /// rank; empty: one
 std::vector<SumStep> sum_steps(int ranks, int rank, std::size_t count, Wire wire, std::span<const int> hosts);
 
+/// Reduce-scatter and all-gather, a step each, in which every rank sends each slice straight to the rank that
+/// owns it, and each owner its slice to all: for groups of few ranks. The first `owners` ranks own slices.
+std::vector<SumStep> direct_steps(int ranks, int rank, int owners, std::size_t count);
+
 }  // namespace flotilla::mpi
