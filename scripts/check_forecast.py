@@ -6,7 +6,7 @@
 
 Each case is measured in turn within a minute: bench step before and after, with as many ranks on this machine as the case has, since
 its hosts share the processors; training in between. bench input and, inside a host, bench all-reduce are measured once; the network is
-what the links are shaped to, less the headers of TCP: what hosts, ranks and strategies take follows from the model. Printed are
+what the links are shaped to, less the headers of TCP, both ways at a time: what hosts, ranks and strategies take follows from the model. Printed are
 milliseconds of a step. Needs root, iproute2 and Open MPI 4, as tests/hosts/hosts.sh.
 """
 import argparse
@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
 ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+                            "OMPI_MCA_btl_tcp_flags": "send",  # Both ways at the same time: docs/cluster.md
                             "BURST": "32kb", "FLOTILLA_HOSTS": "/tmp/flotilla-forecast-hosts"}  # A larger one hides the rate from small arrays
 DECK = [str(ROOT / "inputs/mlp_random.toml"), "data.shape=[256]", "model.widths=[512,512]", "train.batch_size=512", "device.threads=1", "run.watchdog_s=60"]
 FLAT, HIERARCHICAL = (["strategy.kind=all-reduce", f"strategy.all_reduce={word}"] for word in ("mpi", "hierarchical"))

@@ -101,7 +101,8 @@ TEST(AllReduce, OnAHalfWireSendsHalfOfTheBytesBetweenHosts) {
 TEST(Exchange, SendsWhatIsNotOfTheHostsOwnServers) {
   EXPECT_EQ(exchange_s({}, {1, 2}, 1e9), 0.0);
   EXPECT_EQ(exchange_s(cluster(), {2, 1}, 1000.0), 1.5);
-  EXPECT_EQ(exchange_s(cluster(), {4, 4}, 1000.0), 0.5 + 2 * 0.75);
+  // Two workers push 3/4 elsewhere; two servers, of an eighth each, answer six workers elsewhere.
+  EXPECT_EQ(exchange_s(cluster(), {4, 4}, 1000.0), 0.5 + 2 * 0.75 + 2 * 6 * 0.125);
 }
 
 TEST(ExposedCommunication, IsWhatBackwardDoesNotHide) {
