@@ -101,7 +101,8 @@ double all_reduce_s(const Interconnect& on, std::string_view algorithm, const Ra
 double exchange_s(const Interconnect& on, const RankGrid& grid, double bytes) {
   if (grid.hosts == 1) return 0.0;
   check_network(on);
-  // Out of a host with one rank go its pushes or its answers; out of others both, less what stays in the host.
+  // Out of a host with one rank go its pushes or its answers; out of others both, less what stays in the
+  // host.
   const double away = grid.ranks_per_host == 1 ? 1.0 : grid.ranks_per_host * (1.0 - 1.0 / grid.hosts);
   return 2 * on.latency_s + away * bytes * on.wire_share / on.bytes_per_s;
 }
