@@ -243,8 +243,8 @@ struct ReductionConfig {
   AllReduceWord all_reduce = AllReduceWord::automatic;
   std::int64_t ranks_per_group = 0;  ///< 0: a group per host
   Wire wire = Wire::float32;
-  WireRounding wire_rounding = WireRounding::stochastic;  ///< Of a wire with scales
-  double bucket_mb = 32.0;                                ///< MiB, as in PaddlePaddle's Fleet
+  WireRounding wire_rounding = WireRounding::nearest;  ///< Of a wire with scales
+  double bucket_mb = 32.0;                             ///< MiB, as in PaddlePaddle's Fleet
   double last_bucket_mb = 1.0;
 };
 

@@ -222,7 +222,7 @@ std::vector<Key> strategy_keys() {
           .only_for(reduces),
       key<&ReductionConfig::wire_rounding>(
           "strategy.wire_rounding", any_value(), may_change,
-          "\"stochastic\" by draws of run.seed, the step and the value's number, or to the \"nearest\"")
+          "To the \"nearest\" value, or \"stochastic\" by draws of run.seed, the step and the value's number")
           .only_for(scaled),
       key<&AllReduceConfig::communicators>(
           "strategy.communicators", at_least(1, 64), may_change,

@@ -238,7 +238,7 @@ TEST(LocalSgd, LeavesOneModelAfterAnAveraging) {
   for (const Texts& more :
        {Texts{}, Texts{"strategy.momentum=average"}, Texts{"strategy.momentum=reset"},
         Texts{"strategy.wire=bfloat16", "strategy.all_reduce=mpi"}, Texts{"strategy.wire=int8"},
-        Texts{"strategy.wire=fp4", "strategy.wire_rounding=nearest"},
+        Texts{"strategy.wire=fp4", "strategy.wire_rounding=stochastic"},
         Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}}) {
     TrainingRun training(mpi::Communicator::world(), mlp_deck(), mlp + local(4) + more);
     for (int i = 0; i < 8; ++i) training.step();
