@@ -18,6 +18,7 @@
 #include "src/config/keys.hpp"
 #include "src/config/mistakes.hpp"
 #include "src/config/paths.hpp"
+#include "src/config/presets.hpp"
 #include "src/config/rules.hpp"
 
 namespace flotilla {
@@ -80,6 +81,41 @@ std::string needs_text(const Condition& condition, const Config& config) {
     (text += i == 0 ? "" : ", ") += is_text ? config::quoted(value) : value;
   }
   return text + ", it is " + toml_text(now);
+}
+
+/// Gives the keys of strategy.preset where they are not given, at its place. One on the command line replaces
+/// the deck's kind of strategy if that is no local SGD, as strategy.kind does there.
+/// @returns a line that tells them
+std::vector<std::string> take_preset(DeckValues& given) {
+  const Given* const chosen = given.find("strategy.preset");
+  if (chosen == nullptr) return {};
+  const Origin origin = chosen->origin;
+  const std::string name = std::get<std::string>(chosen->value);
+  const bool typed = origin.from_override();
+  const bool replaces_kind = typed && merged(given).local_sgd() == nullptr;
+  auto& values = typed ? given.overrides : given.deck;
+  std::map<std::string, Value> set;
+  std::string stays;
+  for (const auto& [path, value] : std::ranges::find(presets(), name, &Preset::name)->keys) {
+    const bool in_deck = given.deck.contains(path) && !(replaces_kind && path == "strategy.kind");
+    if (in_deck || given.overrides.contains(path))
+      stays += cat(stays.empty() ? "; given: " : ", ", path, " = ", toml_text(given.find(path)->value));
+    else
+      set.emplace(path, value);
+    if (typed ? set.contains(path) : !in_deck) values.insert_or_assign(path, Given{value, origin});
+  }
+  DeckValues of_source = given;
+  if (!typed) of_source.overrides.clear();
+  const Config config = merged(of_source);
+  std::string text;
+  for (const auto& [path, value] : set) {
+    if (is_active(*find_key(path), config))
+      text += cat(text.empty() ? "" : ", ", path, " = ", toml_text(value));
+    else
+      values.erase(path);  // the given kind has no such key
+  }
+  if (merged(given).local_sgd() == nullptr) return {};
+  return {cat("preset       ", quoted(name), " sets ", text.empty() ? "nothing" : text, stays)};
 }
 
 /// Drops the deck's values that conflict with choices of the command line: keys of another kind only, and the
@@ -188,7 +224,9 @@ LoadedDeck load(const DeckSource& source) {
   config::collect_overrides(source.written, source.overrides, given, mistakes);
 
   LoadedDeck loaded;
-  loaded.notes = config::drop_what_overrides_replace(given);
+  loaded.notes = config::take_preset(given);
+  for (std::string& note : config::drop_what_overrides_replace(given))
+    loaded.notes.push_back(std::move(note));
   for (const auto& [path, value] : given.overrides)
     if (value.value == config::Value(std::string()))
       loaded.notes.push_back(cat(path, " is empty on the command line: none"));

@@ -103,6 +103,7 @@ std::span<const Topic> topics() {
         {"strategy.ranks_per_group", "hierarchical_allreduce, local_size"},
         {"strategy.period", "local_sgd, localsgd, k_steps"},
         {"strategy.outer.kind", "diloco, slowmo"},
+        {"strategy.preset", "diloco, streaming_diloco, slowmo, post_local"},
         {"server.mode", "a_sync, async, asynchronous, geo_sgd"},
         {"roles.kind", "pserver, trainers, ps"},
         {"run.check_network", "bandwidth, slow_network"}}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/config/key_table.hpp"
+#include "src/config/presets.hpp"
 #include "src/config/rules.hpp"
 
 namespace flotilla::config {
@@ -20,6 +21,12 @@ Field strategy_kind() {
       .write = [](Config& config,
                   const Value& value) { choose(config, choice<StrategyKind>(std::get<std::string>(value))); },
       .words = allowed_words<StrategyKind>()};
+}
+
+/// A preset is its keys, and has no place of its own: resolved decks have the keys.
+Field strategy_preset() {
+  return {.read = [](const Config&) -> Value { return std::string(); },
+          .write = [](Config&, const Value&) {}};
 }
 
 class StrategyRules : public RuleChecks {
@@ -207,6 +214,13 @@ std::vector<Key> strategy_keys() {
           "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
           "\"local-sgd\" their parameters now and then; \"parameter-server\" has ranks that hold the "
           "parameters and update them"},
+      Key{"strategy.preset",
+          strategy_preset(),
+          one_of(preset_names()),
+          may_change,
+          presets_help(),
+          {"strategy.kind", {"local-sgd", "adaptive-local-sgd"}}}
+          .may_be_left_out(),
       key<&ReductionConfig::all_reduce>("strategy.all_reduce", any_value(), may_change, all_reduce_help())
           .only_for(reduces),
       key<&ReductionConfig::ranks_per_group>(

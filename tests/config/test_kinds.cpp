@@ -17,6 +17,11 @@ using test::mistakes_of;
 using test::one;
 using Texts = std::vector<std::string>;
 
+Texts operator+(Texts one, const Texts& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
 TEST(Kinds, AKeyOfAnotherKindIsAMistakeInOneSource) {
   EXPECT_EQ(mistakes_of(good_deck + "[optimizer]\nkind = \"sgd\"\nbeta1 = 0.5\n"),
             one("bad.toml:15:9",
@@ -52,6 +57,56 @@ TEST(Kinds, AWrongKindDoesNotMakeItsKeysWrong) {
   EXPECT_EQ(
       mistakes_of(good_deck + "[optimizer]\nkind = \"adm\"\nbeta1 = 0.5\n").find("the deck has 1 mistake"),
       0U);
+}
+
+TEST(Presets, AreTheKeysThatTheySet) {
+  const LoadedDeck preset = load(good_deck, {"strategy.preset=slowmo"});
+  const LoadedDeck keys =
+      load(good_deck, {"strategy.kind=local-sgd", "strategy.period=48", "strategy.outer.kind=momentum",
+                       "strategy.outer.learning_rate=1", "strategy.outer.momentum=0.5"});
+
+  EXPECT_EQ(preset.config.resolved_text, keys.config.resolved_text);
+  EXPECT_TRUE(differences_at_resume(keys.config.resolved_text, preset.config.resolved_text).empty());
+  EXPECT_EQ(preset.notes,
+            Texts{"preset       \"slowmo\" sets strategy.kind = \"local-sgd\", strategy.outer.kind = "
+                  "\"momentum\", strategy.outer.learning_rate = 1.0, strategy.outer.momentum = 0.5, "
+                  "strategy.period = 48"});
+  EXPECT_EQ(load(good_deck + "[strategy]\npreset = \"slowmo\"\n").config.resolved_text,
+            keys.config.resolved_text);
+}
+
+TEST(Presets, GiveWayToGivenKeys) {
+  for (const Texts& typed : {Texts{}, Texts{"strategy.preset=slowmo"}}) {
+    const LoadedDeck loaded = load(good_deck + "[strategy]\nkind = \"local-sgd\"\nperiod = 7\n" +
+                                       (typed.empty() ? "preset = \"slowmo\"\n" : ""),
+                                   typed + Texts{"strategy.outer.momentum=0.25"});
+
+    EXPECT_EQ(loaded.config.local_sgd()->period, 7);
+    EXPECT_EQ(loaded.config.local_sgd()->outer.momentum, 0.25);
+    EXPECT_EQ(loaded.config.local_sgd()->outer.kind, OuterKind::momentum);
+    EXPECT_NE(loaded.notes.at(0).find("; given: strategy.kind = \"local-sgd\", strategy.period = 7, "
+                                      "strategy.outer.momentum = 0.25"),
+              std::string::npos)
+        << loaded.notes[0];
+  }
+}
+
+TEST(Presets, FollowTheKindOfStrategy) {
+  const std::string synchronous = good_deck + "[strategy]\nkind = \"all-reduce\"\ncommunicators = 2\n";
+  EXPECT_EQ(load(synchronous, {"strategy.preset=diloco"}).config.local_sgd()->period, 500);
+  EXPECT_EQ(mistakes_of(synchronous + "preset = \"diloco\"\n"),
+            one("bad.toml:16:10",
+                "strategy.preset needs strategy.kind to be one of \"local-sgd\", \"adaptive-local-sgd\", it "
+                "is \"all-reduce\""));
+  const std::string diloco = good_deck + "[strategy]\npreset = \"diloco\"\n";
+  EXPECT_NE(load(diloco, {"strategy.kind=all-reduce"}).config.all_reduce(), nullptr);
+  const LoadedDeck adaptive = load(diloco, {"strategy.kind=adaptive-local-sgd"});
+  EXPECT_EQ(adaptive.config.local_sgd()->outer.kind, OuterKind::nesterov);
+  EXPECT_NE(
+      mistakes_of(good_deck, {"strategy.preset=post-local"}).find("command line: strategy.preset=post-"),
+      std::string::npos);
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.preset=post-local", "strategy.begin_epoch=1"}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {"strategy.preset=streaming-diloco"}), "");
 }
 
 TEST(Suggestions, CountEdits) {
