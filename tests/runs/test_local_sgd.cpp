@@ -25,7 +25,7 @@ Texts arguments(const std::string& output, const Texts& more) {
                source_path("inputs/mnist_mlp.toml"),
                "run.output=" + output,
                "device.threads=1",
-               "train.global_batch_size=64",
+               "train.global_batch_size=60",
                "run.log_every=40",
                "optimizer.kind=momentum",
                "schedule.learning_rate=0.05"};
@@ -45,30 +45,48 @@ Texts streaming() {
           "strategy.outer.learning_rate=0.7"};
 }
 
-const std::vector<Texts>& strategies() {
-  static const std::vector<Texts> all = {
-      {"strategy.kind=local-sgd", "strategy.period=16"},
-      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.outer.kind=momentum",
-       "strategy.outer.momentum=0.5"},
-      {"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"},
-      {"strategy.kind=local-sgd", "strategy.period=16", "strategy.wire=fp4"},
-      streaming()};
+Texts operator+(Texts one, const Texts& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+struct Strategy {
+  Texts keys;
+  std::vector<int> ranks;  ///< Numbers of ranks that stop and go on
+  bool killed = false;     ///< Two ranks are also killed
+};
+
+const std::vector<Strategy>& strategies() {
+  const Texts plain = {"strategy.kind=local-sgd", "strategy.period=16"};
+  static const std::vector<Strategy> all = {
+      {plain, {1, 2, 4}, true},
+      {plain + Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}, {2, 4}},
+      {{"strategy.kind=adaptive-local-sgd", "strategy.rule=fleet2", "strategy.initial_period=64"},
+       {1, 2, 4},
+       true},
+      {plain + Texts{"strategy.wire=fp4"}, {2}},
+      {streaming(), {1, 2, 4}, true},
+      {streaming() + Texts{"strategy.wire=int8"}, {1, 3}},
+      {streaming() + Texts{"strategy.wire=fp4", "strategy.wire_rounding=stochastic"}, {2, 4}, true}};
   return all;
 }
 
-TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
-  for (const Texts& strategy : strategies()) {
-    for (const int ranks : {1, 2, 4}) {
-      const TemporaryFolder folder;
-      Texts whole = arguments(folder.path("whole"), strategy);
-      Texts parts = arguments(folder.path("parts"), strategy);
-      whole.emplace_back("train.steps=130");
-      ASSERT_EQ(flotilla(ranks, whole).exit_code, 0);
-      parts.emplace_back("train.steps=75");
-      ASSERT_EQ(flotilla(ranks, parts).exit_code, 0);
-      parts.back() = "train.steps=130";
+/// The run until the step `until`.
+Result run_until(int ranks, Texts run, std::int64_t until) {
+  run.emplace_back("train.steps=" + std::to_string(until));
+  return flotilla(ranks, run);
+}
 
-      const Result resumed = flotilla(ranks, parts);
+// An average is on its way after step 75 where there are some.
+TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
+  for (const auto& [strategy, numbers_of_ranks, killed] : strategies()) {
+    for (const int ranks : numbers_of_ranks) {
+      const TemporaryFolder folder;
+      const Texts parts = arguments(folder.path("parts"), strategy);
+      ASSERT_EQ(run_until(ranks, arguments(folder.path("whole"), strategy), 130).exit_code, 0);
+      ASSERT_EQ(run_until(ranks, parts, 75).exit_code, 0);
+
+      const Result resumed = run_until(ranks, parts, 130);
 
       ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
       EXPECT_NE(resumed.output.find("step 75"), std::string::npos) << resumed.output;
@@ -82,8 +100,8 @@ TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
 
 TEST(LocalSgdRuns, GoOnFromCheckpointsThatDoNotSayWhoWasAlike) {
   const TemporaryFolder folder;
-  Texts whole = arguments(folder.path("whole"), strategies()[0]);
-  Texts parts = arguments(folder.path("parts"), strategies()[0]);
+  Texts whole = arguments(folder.path("whole"), strategies()[0].keys);
+  Texts parts = arguments(folder.path("parts"), strategies()[0].keys);
   whole.emplace_back("train.steps=60");
   ASSERT_EQ(flotilla(2, whole).exit_code, 0);
   parts.emplace_back("train.steps=40");
@@ -100,20 +118,26 @@ TEST(LocalSgdRuns, GoOnFromCheckpointsThatDoNotSayWhoWasAlike) {
   EXPECT_EQ(final_model(folder.path("parts")).values, final_model(folder.path("whole")).values);
 }
 
-/// Removes the newest checkpoints of a run until the newest is of the middle of a period, as if the run had
-/// been killed that much earlier. @returns its step.
+/// Removes the newest checkpoints of a run until the newest is of the middle of a period, and of a step after
+/// which something is on its way where there is such a thing, as if the run had been killed that much
+/// earlier.
+/// @returns its step.
 std::int64_t go_back_into_a_period(const std::string& run_folder) {
   for (;;) {
     const std::string newest = find_newest_good(run_folder, [](const std::string&) {}).value();
     const CheckpointState state = read_checkpoint(newest).state;
-    if (state.numbers.at("period.last_averaging") != static_cast<double>(state.step)) return state.step;
+    const auto lands_at = state.numbers.find("lands_at");
+    const bool flies = lands_at == state.numbers.end() || lands_at->second > 0.0;
+    if (flies && state.numbers.at("period.last_averaging") != static_cast<double>(state.step))
+      return state.step;
     fs::remove(newest);
   }
 }
 
 // The killed run has no limit, so that it cannot end before the kill; it determines how far the others go.
 TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunAfterAKillInTheMiddleOfAPeriod) {
-  for (std::size_t lost = 0; const Texts& strategy : strategies()) {
+  for (std::size_t lost = 0; const auto& [strategy, numbers_of_ranks, killed] : strategies()) {
+    if (!killed) continue;
     const TemporaryFolder folder;
     Texts run = arguments(folder.path("run"), strategy);
     run.insert(run.end(),
@@ -220,7 +244,7 @@ TEST(LocalSgdRuns, GoOnWithAnotherStrategyFromTheModel) {
 
 TEST(LocalSgdRuns, GoOnFromTheConsensusWithOtherWorkers) {
   const TemporaryFolder folder;
-  Texts run = arguments(folder.path("run"), strategies()[0]);
+  Texts run = arguments(folder.path("run"), strategies()[0].keys);
   run.emplace_back("train.epochs=2");
   ASSERT_EQ(flotilla(4, run).exit_code, 0);
   run.back() = "train.epochs=3";
@@ -369,7 +393,7 @@ TEST(LocalSgdRuns, WaitLongerThanTheWatchdogForAWorkerThatGoesOn) {
 
 TEST(LocalSgdRuns, TellEveryChangeOfThePeriodWithItsNumbers) {
   const TemporaryFolder folder;
-  Texts run = arguments(folder.path("run"), strategies()[2]);
+  Texts run = arguments(folder.path("run"), strategies()[2].keys);
   run.emplace_back("train.steps=150");
   run.emplace_back("--verbose");
 

@@ -54,7 +54,7 @@ Outcome run(const std::string& deck, const Texts& more, int steps) {
 constexpr double per_step = 2e-7;
 
 TEST(LocalSgd, WithPeriodOneIsAllReduce) {
-  constexpr int steps = 200;
+  constexpr int steps = 100;
   for (const Texts& optimizer :
        {Texts{}, Texts{"optimizer.kind=nesterov"}, Texts{"optimizer.weight_decay=0.01"}}) {
     const Outcome expected = run(mlp_deck(), mlp + optimizer, steps);
@@ -149,16 +149,16 @@ TEST(LocalSgd, HasItsIdentitiesOnAResidualNetworkToo) {
   const Texts one_group = {"strategy.group_all_reduce=true",
                            "strategy.ranks_per_group=" + std::to_string(world.size())};
   EXPECT_TRUE(
-      test::within(test::relative_difference(run(resnet_deck, calm + local(2) + one_group, 4).parameters,
-                                             run(resnet_deck, calm, 4).parameters),
+      test::within(test::relative_difference(run(smooth_deck, calm + local(2) + one_group, 4).parameters,
+                                             run(smooth_deck, calm, 4).parameters),
                    0.0, 1e-6));
   EXPECT_TRUE(
       test::within(test::relative_difference(
-                       run(resnet_deck, calm + local(3) + Texts{"strategy.outer.kind=sgd"}, 3).parameters,
-                       run(resnet_deck, calm + local(3), 3).parameters),
+                       run(smooth_deck, calm + local(3) + Texts{"strategy.outer.kind=sgd"}, 3).parameters,
+                       run(smooth_deck, calm + local(3), 3).parameters),
                    0.0, 1e-6));
 
-  TrainingRun apart(mpi::Communicator::world(), resnet_deck, calm + local(1000));
+  TrainingRun apart(mpi::Communicator::world(), smooth_deck, calm + local(1000));
   for (int i = 0; i < 3; ++i) apart.step();
   std::vector<float> mean = apart.parameters();
   std::vector<float> mean_statistics = apart.statistics();
@@ -407,7 +407,7 @@ TEST(LocalSgd, GroupsAverageAmongEachOtherOnly) {
 }
 
 TEST(LocalSgd, EstimatesStatisticsFromTrainingBatches) {
-  TrainingRun training(mpi::Communicator::world(), resnet_deck,
+  TrainingRun training(mpi::Communicator::world(), smooth_deck,
                        calm + local(4) + Texts{"strategy.statistics=re-estimate"});
   for (int i = 0; i < 6; ++i) training.step();
   const std::vector<float> before = training.statistics();
@@ -425,7 +425,7 @@ TEST(LocalSgd, EstimatesStatisticsFromTrainingBatches) {
   const std::vector<float> estimated = training.values(model.statistics);
   EXPECT_NE(estimated, averaged);
   const Slice& variance = training.parts.model.network->statistics().layout()[1];
-  EXPECT_EQ(variance.name, "bn1.running_var");
+  EXPECT_TRUE(variance.name.ends_with("running_var")) << variance.name;
   for (std::int64_t i = 0; i < variance.size; ++i) {
     const auto at = static_cast<std::size_t>(variance.offset + i);
     // Six steps of 1 − μ = 0.1 bring running ones, which begin with 1, 47 % of the way.

@@ -90,10 +90,11 @@ std::vector<std::vector<float>> trajectory(const std::string& deck, const Texts&
 
 TEST(Streaming, WhichKeepsItsOwnValuesIsIndependentRuns) {
   for (const std::string& deck : {small_mlp_deck, resnet_deck}) {
-    const int steps = deck == resnet_deck ? 5 : 30;
+    const int steps = deck == resnet_deck ? 3 : 30;
     const auto expected = trajectory(deck, never, steps);
 
     EXPECT_EQ(trajectory(deck, streaming(4, 2, 1, 1.0) + diloco, steps), expected);
+    if (deck == resnet_deck) continue;  // the same code; its 11 million parameters take their time
     EXPECT_EQ(trajectory(deck, streaming(3, 1, 0, 1.0) + diloco, steps), expected);
   }
 }
@@ -101,7 +102,7 @@ TEST(Streaming, WhichKeepsItsOwnValuesIsIndependentRuns) {
 TEST(Streaming, InOneFragmentThatIsWaitedForIsDiLoCo) {
   const Texts plain = {"strategy.kind=local-sgd", "strategy.period=2"};
   for (const std::string& deck : {small_mlp_deck, resnet_deck}) {
-    const int steps = deck == resnet_deck ? 4 : 20;
+    const int steps = deck == resnet_deck ? 2 : 20;
 
     EXPECT_EQ(trajectory(deck, streaming(2, 1, 0) + diloco, steps), trajectory(deck, plain + diloco, steps));
   }
@@ -198,17 +199,20 @@ TEST(Streaming, AllocatesNothingInAStep) {
   }
 }
 
-TEST(Streaming, OverAHalfWireComesNearTheFullOne) {
-  const auto end = [](const Texts& more) {
-    return trajectory(small_mlp_deck, streaming(6, 2, 2) + Texts{"strategy.all_reduce=mpi"} + more, 40)
-        .back();
-  };
-  const std::vector<float> expected = end({});
+TEST(Streaming, OverAWireThatRoundsComesNearTheFullOne) {
+  for (const Texts& strategy : {streaming(6, 2, 2), streaming(6, 1, 5) + diloco}) {
+    const auto end = [&](const Texts& more) {
+      return trajectory(small_mlp_deck, strategy + Texts{"strategy.all_reduce=mpi"} + more, 40).back();
+    };
+    const std::vector<float> expected = end({});
+    for (const auto& [wire, most] :
+         {std::pair("bfloat16", 1e-2), std::pair("int8", 1e-2), std::pair("fp4", 1e-1)}) {
+      const std::vector<float> found = end({std::string("strategy.wire=") + wire});
 
-  const std::vector<float> found = end({"strategy.wire=bfloat16"});
-
-  EXPECT_TRUE(test::within(test::relative_difference(found, expected), 0.0, 1e-2));
-  EXPECT_EQ(found != expected, mpi::Communicator::world().size() > 1);
+      EXPECT_TRUE(test::within(test::relative_difference(found, expected), 0.0, most)) << wire;
+      EXPECT_EQ(found != expected, mpi::Communicator::world().size() > 1);
+    }
+  }
 }
 
 }  // namespace
