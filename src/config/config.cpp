@@ -34,7 +34,8 @@ bool ModelConfig::has_batch_norm() const {
 }
 
 std::string LocalSgdConfig::state_kind() const {
-  return outer.kind == OuterKind::none ? "" : cat(", strategy.outer.kind = \"", outer.kind, "\"");
+  return cat(outer.kind == OuterKind::none ? "" : cat(", strategy.outer.kind = \"", outer.kind, "\""),
+             streaming.eager ? ", strategy.eager = true" : "");
 }
 
 StrategyKind Config::strategy_kind() const {

@@ -264,8 +264,7 @@ enum class OuterKind { none, sgd, momentum, nesterov };
 template <>
 inline constexpr auto words_of<OuterKind> = deck_words("none", "sgd", "momentum", "nesterov");
 
-/// The outer optimizer, applied to the change by an averaging (OuterStep,
-/// src/strategy/local_sgd/local_sgd.hpp).
+/// The outer optimizer, applied to the change by an averaging (src/strategy/local_sgd/outer_step.hpp).
 struct OuterConfig {
   OuterKind kind = OuterKind::none;
   double learning_rate = 1.0;
@@ -298,9 +297,12 @@ struct StreamingConfig {
   std::int64_t fragments = 1;      ///< Parts
   std::int64_t overlap_steps = 0;  ///< Steps that an average is on its way
   double mix = 0.0;                ///< Share of a worker's own values that stays where one takes effect
+  bool eager = false;              ///< An outer step takes the other workers' changes of the period before
 
+  /// Whether sums over the workers travel while training goes on.
+  bool travels() const { return overlap_steps > 0 || eager; }
   /// Whether averages are made in an array of their own, while the worker's values stay as they are.
-  bool needs_room() const { return overlap_steps > 0 || mix > 0.0; }
+  bool needs_room() const { return travels() || mix > 0.0; }
 };
 
 /// strategy.kind = "local-sgd" and "adaptive-local-sgd".

@@ -116,6 +116,7 @@ class StrategyRules : public RuleChecks {
              "strategy.before_begin = \"all-reduce\" needs strategy.begin_step or strategy.begin_epoch: give "
              "one of them");
     streaming(strategy);
+    eager(strategy);
     exclude("model.batch_norm", config.model.synchronises_batch_norm(), "strategy.kind", true,
             "workers that step alone cannot wait for each other's batches; use \"local\", or strategy.kind = "
             "\"all-reduce\"");
@@ -145,6 +146,28 @@ class StrategyRules : public RuleChecks {
             "the optimizer's state of a part is not averaged; use \"local\"");
     exclude("strategy.overlap_steps", overlaps, "strategy.group_all_reduce", strategy.group_all_reduce,
             "workers of a group wait for each other in every step; leave one of them out");
+  }
+
+  /// Outer steps by changes that are a period old, which leave each worker with parameters of its own.
+  void eager(const LocalSgdConfig& strategy) {
+    if (!strategy.streaming.eager) return;
+    const StreamingConfig& streaming = strategy.streaming;
+    const auto refuse = [&](std::string_view key, bool has, std::string_view remedy) {
+      exclude("strategy.eager", true, key, has, remedy);
+    };
+    refuse("strategy.outer.kind", strategy.outer.kind == OuterKind::none,
+           "it is a way of taking outer steps; use \"nesterov\", \"momentum\" or \"sgd\"");
+    refuse("strategy.fragments", streaming.fragments > 1, "changes of the whole model travel; leave one out");
+    refuse("strategy.overlap_steps", streaming.overlap_steps > 0,
+           "changes travel for a whole period; leave one of them out");
+    refuse("strategy.mix", streaming.mix > 0.0, "no average takes a worker's place; leave one of them out");
+    refuse("strategy.momentum", strategy.momentum != LocalMomentum::local,
+           "the workers do not meet; use \"local\"");
+    refuse("strategy.group_all_reduce", strategy.group_all_reduce,
+           "workers of a group must hold equal parameters; leave one of them out");
+    refuse("strategy.statistics",
+           strategy.statistics == LocalStatistics::average && config.model.has_batch_norm(),
+           "a worker's own are newer than a mean that comes late; use \"local\" or \"re-estimate\"");
   }
 
   void roles() {
@@ -285,6 +308,11 @@ std::vector<Key> local_sgd_keys() {
       key<&LocalSgdConfig::streaming, &StreamingConfig::mix>(
           "strategy.mix", at_least(0, 1), may_change,
           "Share of a worker's own values that it keeps where an average takes effect")
+          .only_for(fixed),
+      key<&LocalSgdConfig::streaming, &StreamingConfig::eager>(
+          "strategy.eager", any_value(), may_change,
+          "The outer step does not wait: it takes the other workers' changes of the period before, which "
+          "travelled meanwhile, and the worker's own of this one (Kale et al. 2025)")
           .only_for(fixed),
       key<&LocalSgdConfig::rule>("strategy.rule", any_value(), may_change,
                                  "How the period follows loss and learning rate: \"guide\" and \"paper\" "

@@ -195,7 +195,7 @@ std::unique_ptr<Strategy> Synchronisation::make_strategy(FailureHandler& failure
   AveragingRoom room{.consensus = model.consensus, .averages = model.averages, .fragments = {}};
   agree(machine.workers, machine.places,
         [&] { room.fragments = cut_fragments(network.layout(), local->streaming.fragments); });
-  if (local->streaming.overlap_steps > 0 && machine.workers.size() > 1) {
+  if (local->streaming.travels() && machine.workers.size() > 1) {
     std::vector<mpi::Collectives*> lanes = {&averaging.first()};
     if (averaging.exact) lanes.push_back(averaging.exact.get());
     room.lanes = std::make_unique<mpi::CommunicationLanes>(

@@ -303,6 +303,23 @@ TEST(Rules, FragmentsAndTheirAveragesFitThePeriod) {
                 "group wait for each other in every step; leave one of them out"));
 }
 
+TEST(Rules, EagerUpdatesAreOuterStepsOnTheWholeModel) {
+  const auto mistake = [](Texts more) {
+    more.insert(more.end(), {"strategy.kind=local-sgd", "strategy.period=12", "strategy.eager=true"});
+    return mistakes_of(good_deck, more);
+  };
+  EXPECT_EQ(mistake({"strategy.outer.kind=sgd", "strategy.warm_up=linear"}), "");
+  EXPECT_EQ(mistake({}), one("command line: strategy.eager=true",
+                             "strategy.eager and strategy.outer.kind exclude each other here: it is a way of "
+                             "taking outer steps; use \"nesterov\", \"momentum\" or \"sgd\""));
+  for (const std::string other :
+       {"fragments=2", "overlap_steps=2", "mix=0.5", "momentum=average", "group_all_reduce=true"})
+    EXPECT_NE(mistake({"strategy.outer.kind=sgd", "optimizer.kind=momentum", "strategy." + other})
+                  .find("strategy.eager and strategy." + other.substr(0, other.find('=')) + " exclude"),
+              std::string::npos)
+        << other;
+}
+
 TEST(Rules, OptionsOfLocalSgdThatExcludeEachOther) {
   const auto mistake = [](Texts more) {
     more.insert(more.end(), {"strategy.kind=local-sgd", "strategy.period=4"});

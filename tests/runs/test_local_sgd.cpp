@@ -45,6 +45,12 @@ Texts streaming() {
           "strategy.outer.learning_rate=0.7"};
 }
 
+/// The changes of a period travel during the next one.
+Texts eager() {
+  return {"strategy.kind=local-sgd",      "strategy.period=16",          "strategy.eager=true",
+          "strategy.outer.kind=nesterov", "strategy.outer.momentum=0.9", "strategy.outer.learning_rate=0.7"};
+}
+
 Texts operator+(Texts one, const Texts& other) {
   one.insert(one.end(), other.begin(), other.end());
   return one;
@@ -67,7 +73,9 @@ const std::vector<Strategy>& strategies() {
       {plain + Texts{"strategy.wire=fp4"}, {2}},
       {streaming(), {1, 2, 4}, true},
       {streaming() + Texts{"strategy.wire=int8"}, {1, 3}},
-      {streaming() + Texts{"strategy.wire=fp4", "strategy.wire_rounding=stochastic"}, {2, 4}, true}};
+      {streaming() + Texts{"strategy.wire=fp4", "strategy.wire_rounding=stochastic"}, {2, 4}, true},
+      {eager(), {1, 2, 3}, true},
+      {eager() + Texts{"strategy.wire=int8"}, {4}}};
   return all;
 }
 
@@ -77,7 +85,7 @@ Result run_until(int ranks, Texts run, std::int64_t until) {
   return flotilla(ranks, run);
 }
 
-// An average is on its way after step 75 where there are some.
+// An average or a change is on its way after step 75 where there are some.
 TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
   for (const auto& [strategy, numbers_of_ranks, killed] : strategies()) {
     for (const int ranks : numbers_of_ranks) {

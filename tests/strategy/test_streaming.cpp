@@ -31,6 +31,11 @@ Texts streaming(int period, int fragments, int overlap_steps, double mix = 0.0) 
 
 const Texts diloco = {"strategy.outer.kind=nesterov", "strategy.outer.learning_rate=0.7",
                       "strategy.outer.momentum=0.9"};
+/// The outer step takes the other workers' changes of the period before.
+Texts eager(int period) {
+  return {"strategy.kind=local-sgd", "strategy.eager=true", "strategy.period=" + std::to_string(period)};
+}
+
 const Texts never = {"strategy.kind=local-sgd", "strategy.period=100000"};
 
 ArenaLayout layout_of(const std::vector<std::int64_t>& sizes) {
@@ -188,7 +193,7 @@ TEST(Streaming, SendsAsManyBytesAsAveragesOfTheWholeModel) {
 }
 
 TEST(Streaming, AllocatesNothingInAStep) {
-  for (const Texts& more : {streaming(4, 2, 1, 0.5) + diloco, streaming(4, 2, 0)}) {
+  for (const Texts& more : {streaming(4, 2, 1, 0.5) + diloco, streaming(4, 2, 0), eager(4) + diloco}) {
     TrainingRun training(mpi::Communicator::world(), small_mlp_deck, more);
     for (int i = 0; i < 9; ++i) training.step();
     const std::int64_t before = test::allocations_of_this_thread();
@@ -200,7 +205,7 @@ TEST(Streaming, AllocatesNothingInAStep) {
 }
 
 TEST(Streaming, OverAWireThatRoundsComesNearTheFullOne) {
-  for (const Texts& strategy : {streaming(6, 2, 2), streaming(6, 1, 5) + diloco}) {
+  for (const Texts& strategy : {streaming(6, 2, 2), eager(6) + diloco}) {
     const auto end = [&](const Texts& more) {
       return trajectory(small_mlp_deck, strategy + Texts{"strategy.all_reduce=mpi"} + more, 40).back();
     };
@@ -212,6 +217,67 @@ TEST(Streaming, OverAWireThatRoundsComesNearTheFullOne) {
       EXPECT_TRUE(test::within(test::relative_difference(found, expected), 0.0, most)) << wire;
       EXPECT_EQ(found != expected, mpi::Communicator::world().size() > 1);
     }
+  }
+}
+
+TEST(Eager, WithOneWorkerIsItsOuterOptimizer) {
+  if (mpi::Communicator::world().size() > 1) GTEST_SKIP() << "several have each other's changes late";
+  const Texts sgd = {"strategy.outer.kind=sgd"};
+  const Texts own = {"strategy.statistics=local"};
+  const Texts waits = {"strategy.kind=local-sgd", "strategy.period=2"};
+
+  for (const Texts& outer : {diloco, Texts{"strategy.outer.kind=momentum", "strategy.outer.momentum=0.5"}})
+    EXPECT_EQ(trajectory(small_mlp_deck, eager(2) + outer, 30),
+              trajectory(small_mlp_deck, waits + outer, 30));
+  EXPECT_EQ(trajectory(small_mlp_deck, eager(2) + sgd, 30), trajectory(small_mlp_deck, never, 30));
+  EXPECT_EQ(trajectory(resnet_deck, eager(2) + sgd + own, 3), trajectory(resnet_deck, never, 3));
+}
+
+// Kale et al. 2025: the outer gradient of worker m after period t is the mean of all workers' differences of
+// period t − 1, where its own of period t stands in place of its own of t − 1.
+TEST(Eager, FollowsTheAlgorithm) {
+  constexpr int period = 4;
+  const auto workers = static_cast<float>(mpi::Communicator::world().size());
+  TrainingRun training(mpi::Communicator::world(), small_mlp_deck,
+                       eager(period) + diloco + Texts{"optimizer.kind=sgd"});
+  TrainingRun alone(mpi::Communicator::world(), small_mlp_deck, never + Texts{"optimizer.kind=sgd"});
+  std::vector<float> anchor = training.parameters();
+  std::vector<float> velocity(anchor.size());
+  std::vector<float> difference(anchor.size());
+  std::vector<float> mean(anchor.size());  // of the period before
+  for (int done = 1; done <= 6 * period; ++done) {
+    training.step();
+    alone.step();
+    std::vector<float> expected = alone.parameters();
+    if (done % period == 0) {
+      for (std::size_t i = 0; i < anchor.size(); ++i) {
+        const float before = difference[i];
+        difference[i] = anchor[i] - expected[i];
+        const float gradient = mean[i] + (difference[i] - before) / workers;
+        velocity[i] = 0.9F * velocity[i] + gradient;
+        anchor[i] -= 0.7F * (gradient + 0.9F * velocity[i]);
+      }
+      mean = mean_of(difference);
+      expected = anchor;
+      alone.parts.model.machine.device->memory().upload(expected, alone.parts.model.weights.parameters);
+    }
+
+    ASSERT_TRUE(test::within(test::relative_difference(training.parameters(), expected), 0.0, done * 1e-6))
+        << "step " << done;
+  }
+}
+
+TEST(Eager, EvaluatesTheMeanOfTheWorkersOverAnyWire) {
+  for (const std::string wire : {"float32", "bfloat16", "int8"}) {
+    TrainingRun training(mpi::Communicator::world(), small_mlp_deck,
+                         eager(3) + diloco + Texts{"strategy.all_reduce=mpi", "strategy.wire=" + wire});
+    for (int i = 0; i < 11; ++i) training.step();
+    const std::vector<float> own = training.parameters();
+
+    const std::vector<float> found = training.values(training.parts.sync.strategy->consensus().parameters);
+
+    EXPECT_TRUE(test::within(test::relative_difference(found, mean_of(own)), 0.0, 4 * test::float_rounding));
+    EXPECT_EQ(training.parameters(), own);
   }
 }
 

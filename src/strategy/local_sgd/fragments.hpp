@@ -39,7 +39,6 @@ struct AveragingRoom {
 /// A fragment on its way to the average: it was sent after an earlier step and takes effect after a later
 /// one.
 struct Flight {
-  std::size_t fragment = 0;   ///< Index
   std::int64_t lands_at = 0;  ///< Steps done when it takes effect
   bool arrived = false;       ///< The average is here
 };

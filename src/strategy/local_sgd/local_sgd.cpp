@@ -10,55 +10,6 @@
 
 namespace flotilla {
 
-OuterStep::OuterStep(const OuterConfig& config, Device& device, std::size_t parameters, bool keep_anchor)
-    : kind_(config.kind),
-      rate_(static_cast<float>(config.learning_rate)),
-      momentum_(static_cast<float>(config.momentum)),
-      flat_(device.flat()) {
-  if (kind_ == OuterKind::none && !keep_anchor) return;
-  anchor_storage_ = device.memory().allocate(parameters);
-  anchor_ = anchor_storage_.span();
-  if (kind_ == OuterKind::none || kind_ == OuterKind::sgd) return;
-  velocity_storage_ = device.memory().allocate(parameters);
-  velocity_ = velocity_storage_.span();
-}
-
-void OuterStep::set_anchor(DeviceSpan<const float> parameters) {
-  if (!anchor_.empty()) flat_.copy(parameters, anchor_);
-}
-
-void OuterStep::step(DeviceSpan<float> parameters, std::size_t first, double learning_rate) {
-  if (anchor_.empty()) return;
-  const DeviceSpan<float> anchor = anchor_.subspan(first, parameters.size());
-  const bool nothing_learnt = kind_ == OuterKind::momentum && learning_rate == 0.0;
-  if (kind_ == OuterKind::none || nothing_learnt) return flat_.copy(parameters, anchor);
-  const auto eta = static_cast<float>(learning_rate);
-  const DeviceSpan<float> difference = parameters;  // g, until θ takes its place
-  flat_.scale(difference, -1.0F);
-  flat_.axpy(1.0F, anchor, difference);
-  const DeviceSpan<float> velocity =
-      velocity_.empty() ? velocity_ : velocity_.subspan(first, parameters.size());
-  if (kind_ != OuterKind::sgd) {
-    flat_.scale(velocity, momentum_);
-    flat_.axpy(kind_ == OuterKind::momentum ? 1.0F / eta : 1.0F, difference, velocity);
-  }
-  if (kind_ == OuterKind::momentum) {
-    flat_.axpy(-rate_ * eta, velocity, anchor);
-  } else {
-    flat_.axpy(-rate_, difference, anchor);
-    if (kind_ == OuterKind::nesterov) flat_.axpy(-rate_ * momentum_, velocity, anchor);
-  }
-  flat_.copy(anchor, parameters);
-}
-
-std::vector<StateArray> OuterStep::arrays() {
-  std::vector<StateArray> arrays;
-  if (!anchor_.empty()) arrays.push_back({"strategy/averaged", StateArray::Layout::parameters, anchor_});
-  if (!velocity_.empty())
-    arrays.push_back({"strategy/outer_momentum", StateArray::Layout::parameters, velocity_});
-  return arrays;
-}
-
 namespace {
 
 /// A part of a model: its statistics only where the fragment has them.
@@ -84,6 +35,7 @@ std::string describe_period(const LocalSgdConfig& config) {
   if (config.streaming.overlap_steps > 0)
     text += cat(", each average ", config.streaming.overlap_steps, " steps on its way");
   if (config.streaming.mix > 0.0) text += cat(", mix ", config.streaming.mix);
+  if (config.streaming.eager) text += ", eager";
   if (config.outer.kind != OuterKind::none) text += cat(", outer step \"", config.outer.kind, "\"");
   return text;
 }
@@ -94,10 +46,11 @@ LocalSgd::LocalSgd(Parts parts)
     : parts_(std::move(parts)),
       metrics_(parts_.workers),
       rounds_(parts_.averaging.exact != nullptr),
-      outer_(parts_.config.outer, parts_.device, parts_.model.parameters.size(), rounds_),
+      outer_(parts_.config, parts_.device, parts_.model.parameters.size(), rounds_),
       post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
       slots_(parts_.update.optimizer().slots()) {
   if (parts_.workers.size() == 1) return;
+  if (is_eager() && !outer_.velocity().empty()) slots_.push_back({"outer_momentum", outer_.velocity()});
   for (const OptimizerSlot& slot : slots_)
     slot_means_.push_back(parts_.device.memory().allocate(slot.values.size()));
 }
@@ -109,7 +62,8 @@ bool LocalSgd::all_together_in(std::int64_t step) const {
 Pace LocalSgd::pace() const {
   const bool waits = parts_.period->due(steps_ + 1) && (!overlaps() || parts_.period->before_begin(steps_));
   return {.meets = all_together_in(steps_) || waits,
-          .max_steps_apart = parts_.period->length() + parts_.config.streaming.overlap_steps};
+          .max_steps_apart =
+              (is_eager() ? 2 : 1) * parts_.period->length() + parts_.config.streaming.overlap_steps};
 }
 
 bool LocalSgd::together_in(std::int64_t step) const {
@@ -140,13 +94,11 @@ void LocalSgd::resume(const Resumption& resumed) {
   alike_ = one_model || said("alike");
   parameters_alike_ = one_model || said("parameters_alike");
   slots_alike_ = one_model || said("slots_alike");
-  if (resumed.own_state && resumed.same_periods && resumed.numbers.contains("fragment")) {
+  const bool keeps_flight = resumed.same_periods || (is_eager() && !parts_.period->before_begin(steps_));
+  if (resumed.own_state && keeps_flight && resumed.numbers.contains("fragment")) {
     next_fragment_ = static_cast<std::size_t>(resumed.numbers.at("fragment"));
     if (const auto lands_at = static_cast<std::int64_t>(resumed.numbers.at("lands_at")); lands_at > 0)
-      flight_ = {
-          .fragment = (next_fragment_ + parts_.room.fragments.size() - 1) % parts_.room.fragments.size(),
-          .lands_at = lands_at,
-          .arrived = true};
+      flight_ = {.lands_at = lands_at, .arrived = true};
   }
   parts_.sums.step_together(together_in(steps_));
   if (parts_.sums.together()) parts_.update.share(parts_.step_workers);
@@ -163,10 +115,10 @@ void LocalSgd::begin_step(bool asks_to_stop) {
 std::vector<StateArray> LocalSgd::live() {
   std::vector<StateArray> arrays = state_arrays(parts_.model, &parts_.update.optimizer());
   for (const StateArray& array : outer_.arrays()) arrays.push_back(array);
-  if (overlaps()) {
+  if (parts_.config.streaming.travels()) {
     arrays.push_back(
         {"strategy/on_its_way", StateArray::Layout::parameters, parts_.room.averages.parameters});
-    if (!parts_.room.averages.statistics.empty())
+    if (!parts_.room.averages.statistics.empty() && !parts_.config.streaming.eager)
       arrays.push_back({"strategy/on_its_way_statistics", StateArray::Layout::statistics,
                         parts_.room.averages.statistics});
   }
@@ -185,10 +137,10 @@ StepOutcome LocalSgd::exchange(const StepInfo& info, const StepOutcome& own) {
   slots_alike_ = slots_alike_ && all_together;
   StepOutcome outcome = own;
   outcome.all_workers = false;
-  if (flight_ && flight_->lands_at == steps) land(info);
+  if (flight_ && flight_->lands_at == steps && !is_eager()) land(info);
   bool averages = parts_.period->due(steps);
   if (averages && overlaps() && !parts_.period->before_begin(info.step)) {
-    launch(info);
+    is_eager() ? step_eagerly(info) : launch(info);
     averages = false;
   }
   if (averages || info.synchronise || stops_after(info, own.stop)) {
@@ -268,13 +220,15 @@ void LocalSgd::average_values(const Model& model, const Fragment& fragment) {
 
 /// Collective. The mean over the workers of a part of `model`. Over a wire that rounds go the differences
 /// from what all had before, whose rounding does not matter so much, and no statistics. To a scaled wire the
-/// errors of the last averaging are added: a consensus, which must not change training, goes around it.
+/// errors of the last averaging are added: a consensus, which must not change training, goes around it, and
+/// so does one of workers that have nothing in common.
 void LocalSgd::reduce_values(const Model& model, const Fragment& fragment) {
   const Model part = part_of(model, fragment);
   if (part.parameters.empty()) return all_reduce(exact(), part.statistics);
   mpi::Collectives& collectives = parts_.averaging.first();
   const bool is_consensus = model.parameters.address() == parts_.room.consensus.parameters.address();
-  if (!rounds_ || (parts_.averaging.rounds() && is_consensus)) return all_reduce(exact(), all_of(part));
+  const bool goes_around = is_consensus && (parts_.averaging.rounds() || is_eager());
+  if (!rounds_ || goes_around) return all_reduce(exact(), all_of(part));
   FlatMath& flat = parts_.device.flat();
   const DeviceSpan<float> anchor = anchor_of(fragment);
   flat.axpy(-1.0F, anchor, part.parameters);
@@ -352,40 +306,66 @@ void LocalSgd::launch(const StepInfo& info) {
   flat.copy(own.statistics, sent.statistics);
   if (parts_.room.lanes) {
     if (rounds_) flat.axpy(-1.0F, anchor_of(fragment), sent.parameters);
-    const auto start = [&](mpi::Collectives& collectives, DeviceSpan<float> values) {
-      parts_.room.lanes->start(values, info.step);
-      parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
-    };
-    start(parts_.averaging.first(), rounds_ ? sent.parameters : all_of(sent));
-    if (rounds_ && !sent.statistics.empty()) start(exact(), sent.statistics);
+    send(parts_.averaging.first(), rounds_ ? sent.parameters : all_of(sent));
+    if (rounds_ && !sent.statistics.empty()) send(exact(), sent.statistics);
   }
-  flight_ = {.fragment = next_fragment_, .lands_at = info.step + 1 + parts_.config.streaming.overlap_steps};
+  flight_ = {.lands_at = info.step + 1 + parts_.config.streaming.overlap_steps};
   next_fragment_ = (next_fragment_ + 1) % parts_.room.fragments.size();
   parts_.period->averaged({.steps = info.step + 1, .epochs = info.epochs_after});
 }
 
-/// Collective. Waits for the average that is on its way.
+/// Their sum over the workers sets out, over the next lane.
+void LocalSgd::send(mpi::Collectives& collectives, DeviceSpan<float> values) {
+  parts_.room.lanes->start(values, steps_ - 1);
+  parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+}
+
+/// Collective. Takes the sum that is on its way since the last period, and sends this period's difference.
+void LocalSgd::step_eagerly(const StepInfo& info) {
+  const trace::Span span("eager outer step");
+  const Model& own = parts_.model;
+  const DeviceSpan<float> sum = parts_.room.averages.parameters;
+  if (flight_)
+    await(info);
+  else
+    parts_.device.flat().fill(sum, 0.0F);
+  Untouched untouched(parts_, own);
+  outer_.anticipate(own.parameters, sum, parts_.workers.size());
+  untouched.put_back(own);
+  send(parts_.averaging.first(), sum);
+  outer_.step(own.parameters, 0, info.learning_rate);
+  parts_.period->averaged({.steps = info.step + 1, .epochs = info.epochs_after});
+  flight_ = {.lands_at = info.step + 1 + parts_.period->length()};
+}
+
+/// Collective. Waits for the sum that is on its way.
 void LocalSgd::arrive() {
   if (!flight_ || std::exchange(flight_->arrived, true)) return;
-  const Fragment& fragment = parts_.room.fragments[flight_->fragment];
+  const Fragment& fragment = flying();
   const Model average = part_of(parts_.room.averages, fragment);
   FlatMath& flat = parts_.device.flat();
   if (parts_.room.lanes) {
     parts_.room.lanes->finish();
+    if (is_eager()) return;
     for (const DeviceSpan<float> sum : {average.parameters, average.statistics})
       flat.scale(sum, 1.0F / static_cast<float>(parts_.workers.size()));
     if (rounds_) flat.axpy(1.0F, anchor_of(fragment), average.parameters);
   }
 }
 
-/// Collective. The average that is on its way takes effect.
-void LocalSgd::land(const StepInfo& info) {
+/// Collective. Waits in a step for the sum that is on its way.
+void LocalSgd::await(const StepInfo& info) {
   const trace::Span span("waiting for a fragment");
   parts_.watchdog.beat("waiting for an average that is on its way", info.step);
   if (parts_.room.lanes)
     metrics_.attend(info.step + 1, [this] { return flight_->arrived || parts_.room.lanes->finished(); });
   arrive();
-  const Fragment& fragment = parts_.room.fragments[flight_->fragment];
+}
+
+/// Collective. The average that is on its way takes effect.
+void LocalSgd::land(const StepInfo& info) {
+  await(info);
+  const Fragment& fragment = flying();
   const Model average = part_of(parts_.room.averages, fragment);
   Untouched untouched(parts_, parts_.model);
   untouched.put_back(parts_.room.averages);
@@ -439,6 +419,8 @@ StrategyState LocalSgd::state() {
     state.numbers["lands_at"] = flight_ ? static_cast<double>(flight_->lands_at) : 0.0;
   }
   state.own = state_arrays(parts_.model, &parts_.update.optimizer());
+  if (is_eager())
+    for (const StateArray& array : outer_.arrays()) state.own.push_back(array);
   for (const StateArray& errors : parts_.averaging.error_arrays(0, parts_.model.parameters.size()))
     state.own.push_back(errors);
   if (parts_.workers.size() == 1) return state;
@@ -451,7 +433,8 @@ StrategyState LocalSgd::state() {
 }
 
 Replicated LocalSgd::replicated() const {
-  const Model parameters = {parameters_alike_ ? parts_.model.parameters : outer_.anchor(), {}};
+  const DeviceSpan<float> anchor = is_eager() ? DeviceSpan<float>() : outer_.anchor();
+  const Model parameters = {parameters_alike_ ? parts_.model.parameters : anchor, {}};
   return {.model = alike_ ? parts_.model : parameters, .slots = slots_alike_, .groups = parts_.groups};
 }
 

@@ -9,6 +9,7 @@
 #include "src/config/config.hpp"
 #include "src/strategy/gradient_sums.hpp"
 #include "src/strategy/local_sgd/fragments.hpp"
+#include "src/strategy/local_sgd/outer_step.hpp"
 #include "src/strategy/local_sgd/period.hpp"
 #include "src/strategy/metric_sync.hpp"
 #include "src/strategy/model_update.hpp"
@@ -16,40 +17,6 @@
 #include "src/strategy/state_array.hpp"
 
 namespace flotilla {
-
-/// The outer optimizer of local SGD. With θ the parameters after the previous averaging, m the mean of the
-/// workers' parameters now, g = θ − m, γ = learning_rate, μ = momentum and η the workers' learning rate:
-///
-///     none      θ ← m
-///     sgd       θ ← θ − γ g
-///     momentum  u ← μ u + g / η;  θ ← θ − γ η u      (SlowMo, Wang et al. 2020; not while η = 0: θ ← m)
-///     nesterov  u ← μ u + g;      θ ← θ − γ (g + μ u)   (DiLoCo, Douillard et al. 2023)
-///
-/// sgd with γ = 1 is none to rounding.
-class OuterStep {
- public:
-  /// @param keep_anchor keep θ also where the update does not need it
-  OuterStep(const OuterConfig& config, Device& device, std::size_t parameters, bool keep_anchor);
-
-  /// θ; empty where it is not needed.
-  DeviceSpan<float> anchor() const { return anchor_; }
-  void set_anchor(DeviceSpan<const float> parameters);
-  /// `parameters`, those from the `first` on, hold m before the call and the new θ after it.
-  void step(DeviceSpan<float> parameters, std::size_t first, double learning_rate);
-  std::size_t held() const { return anchor_.size() + velocity_.size(); }  ///< Floats
-  /// θ and u, for checkpoints.
-  std::vector<StateArray> arrays();
-
- private:
-  OuterKind kind_;
-  float rate_;
-  float momentum_;
-  FlatMath& flat_;
-  Storage anchor_storage_;
-  Storage velocity_storage_;
-  DeviceSpan<float> anchor_;
-  DeviceSpan<float> velocity_;  ///< u; empty where there is none
-};
 
 /// Local SGD: every worker (with group_all_reduce: every group of them) takes optimizer steps of its own, and
 /// whenever the period says so the parameters become the mean of all workers' (docs/fleet.md, "Local SGD"),
@@ -59,7 +26,8 @@ class OuterStep {
 /// With F fragments one of them is averaged every period / F steps. With overlap_steps τ its values after
 /// step t are averaged while training goes on; after step t + τ each worker sets x ← α x + (1 − α) θ, with x
 /// its own values then, θ the mean or the result of the outer step, and α = mix (Streaming DiLoCo, Douillard
-/// et al. 2025, algorithm 2).
+/// et al. 2025, algorithm 2). With eager updates the sum of the workers' differences is on its way for a
+/// whole period (OuterStep), and no two workers need ever hold equal parameters.
 class LocalSgd : public Strategy {
  public:
   struct Parts {
@@ -103,6 +71,9 @@ class LocalSgd : public Strategy {
   void average(const StepInfo& info);
   void take_average(const Fragment& fragment, const StepInfo& info);
   void launch(const StepInfo& info);
+  void send(mpi::Collectives& collectives, DeviceSpan<float> values);
+  void step_eagerly(const StepInfo& info);
+  void await(const StepInfo& info);
   void arrive();
   void land(const StepInfo& info);
   void mix(const Model& average, const Model& own);
@@ -110,7 +81,14 @@ class LocalSgd : public Strategy {
   void reduce_values(const Model& model, const Fragment& fragment);
   void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
   void average_slots();
-  bool overlaps() const { return parts_.config.streaming.overlap_steps > 0; }
+  bool is_eager() const { return parts_.config.streaming.eager && parts_.workers.size() > 1; }
+  /// Whether sums are on their way while training goes on.
+  bool overlaps() const { return parts_.config.streaming.overlap_steps > 0 || is_eager(); }
+  /// The fragment that is on its way.
+  const Fragment& flying() const {
+    const std::size_t count = parts_.room.fragments.size();
+    return parts_.room.fragments[(next_fragment_ + count - 1) % count];
+  }
   /// The parameters of a fragment that all workers had after its last average.
   DeviceSpan<float> anchor_of(const Fragment& fragment) const {
     return outer_.anchor().subspan(fragment.begin, fragment.size());
@@ -126,13 +104,14 @@ class LocalSgd : public Strategy {
   bool rounds_;  ///< Averagings are over a wire that rounds
   OuterStep outer_;
   bool post_local_;  ///< All workers step together before begin_step
+  /// The optimizer's; with eager updates the outer one's too, which is each worker's own.
   std::vector<OptimizerSlot> slots_;
   std::size_t next_fragment_ = 0;
   std::optional<Flight> flight_;
   double samples_ = 0.0;    ///< Samples of all workers since the last averaging
   double loss_ = 0.0;       ///< Sum of the losses of those samples
   std::int64_t steps_ = 0;  ///< Done
-  bool alike_ = true;       ///< All workers hold equal models
+  bool alike_ = true;          ///< All workers hold equal models
   bool parameters_alike_ = true;
   bool slots_alike_ = true;          ///< All workers hold equal slots of the optimizer
   std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
