@@ -275,9 +275,15 @@ enum class PeriodWarmUp { none, exponential, linear };
 template <>
 inline constexpr auto words_of<PeriodWarmUp> = deck_words("none", "exponential", "linear");
 
-enum class PeriodRule { guide, fleet2, paper };  ///< src/strategy/local_sgd/period.hpp
+enum class PeriodRule { guide, fleet2, paper, exposed };  ///< src/strategy/local_sgd/period.hpp
 template <>
-inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper");
+inline constexpr auto words_of<PeriodRule> = deck_words("guide", "fleet2", "paper", "exposed");
+
+/// What some of the rules aim at.
+struct PeriodAims {
+  double lowest_loss = 0.6;     ///< guide: F_inf
+  double exposed_share = 0.05;  ///< exposed: share of the time that averagings take
+};
 
 /// The way in which workers stay equal before local steps begin: averages of parameters or sums of gradients.
 enum class BeforeBegin { average, all_reduce };
@@ -312,7 +318,7 @@ struct LocalSgdConfig {
   PeriodWarmUp warm_up = PeriodWarmUp::none;  ///< Not adaptive
   PeriodRule rule = PeriodRule::guide;        ///< Adaptive
   std::int64_t initial_period = 1;            ///< Adaptive
-  double lowest_loss = 0.6;                   ///< guide: F_inf
+  PeriodAims aims{};                          ///< Adaptive
   std::int64_t begin_step = 0;                ///< Before this step all workers take every step together
   double begin_epoch = 0.0;                   ///< begin_step in epochs
   BeforeBegin before_begin = BeforeBegin::average;

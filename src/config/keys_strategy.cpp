@@ -101,11 +101,14 @@ class StrategyRules : public RuleChecks {
     exclude("strategy.group_all_reduce", strategy.group_all_reduce, "strategy.before_begin",
             strategy.before_begin == BeforeBegin::all_reduce, "before_begin = \"average\" comes to the same");
     const OptimizerKind optimizer = config.optimizer.kind;
-    if (usable({"optimizer.kind"}) && strategy.adaptive && !descriptor_of(optimizer).descends)
+    const bool measures = strategy.adaptive && strategy.rule == PeriodRule::exposed;
+    if (usable({"optimizer.kind", "strategy.rule"}) && strategy.adaptive && !measures &&
+        !descriptor_of(optimizer).descends)
       reject(
           {"strategy.kind", "optimizer.kind"},
           "strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient descent: use "
-          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = \"local-sgd\"; it is ",
+          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", strategy.rule = \"exposed\" or "
+          "strategy.kind = \"local-sgd\"; it is ",
           quoted(word(optimizer)));
     exclude("strategy.momentum", strategy.momentum != LocalMomentum::local, "optimizer.kind",
             optimizer == OptimizerKind::sgd, "plain \"sgd\" keeps no state");
@@ -284,6 +287,7 @@ std::vector<Key> local_sgd_keys() {
   const Condition adaptive = {"strategy.kind", {"adaptive-local-sgd"}};
   const Condition local = {"strategy.kind", {"local-sgd", "adaptive-local-sgd"}};
   const Condition guide = {"strategy.rule", {"guide"}};
+  const Condition exposed = {"strategy.rule", {"exposed"}};
   const Condition estimates = {"strategy.statistics", {"re-estimate"}};
   const Condition outer = {"strategy.outer.kind", {"sgd", "momentum", "nesterov"}};
   const Condition outer_momentum = {"strategy.outer.kind", {"momentum", "nesterov"}};
@@ -316,14 +320,20 @@ std::vector<Key> local_sgd_keys() {
           .only_for(fixed),
       key<&LocalSgdConfig::rule>("strategy.rule", any_value(), may_change,
                                  "How the period follows loss and learning rate: \"guide\" and \"paper\" "
-                                 "(AdaComm) once an epoch, \"fleet2\" at every averaging")
+                                 "(AdaComm) once an epoch, \"fleet2\" at every averaging; or measured times: "
+                                 "\"exposed\", whose periods differ from run to run")
           .only_for(adaptive),
       key<&LocalSgdConfig::initial_period>("strategy.initial_period", at_least(1, max_count), may_change,
                                            "The period at the beginning, which the rule scales")
           .only_for(adaptive),
-      key<&LocalSgdConfig::lowest_loss>("strategy.lowest_loss", at_least(0), may_change,
-                                        "The loss that training can reach: at or below it the period is 1")
+      key<&LocalSgdConfig::aims, &PeriodAims::lowest_loss>(
+          "strategy.lowest_loss", at_least(0), may_change,
+          "The loss that training can reach: at or below it the period is 1")
           .only_for(guide),
+      key<&LocalSgdConfig::aims, &PeriodAims::exposed_share>(
+          "strategy.exposed_share", {.low = 0, .high = 1, .low_itself = false, .high_itself = false},
+          may_change, "Share of the time that averagings may take: the period is the shortest that keeps it")
+          .only_for(exposed),
       key<&LocalSgdConfig::begin_step>("strategy.begin_step", at_least(0, max_steps), may_change,
                                        "Steps that all workers take together before local ones begin")
           .only_for(local),

@@ -34,7 +34,7 @@ void MetricSync::contribute(const StepOutcome& mine) {
 StepOutcome MetricSync::sync(std::int64_t steps, std::source_location where) {
   StepOutcome outcome;
   outcome.stop = consensus_.gather(steps, mine_, sums_, where);
-  mine_[Told::samples_since] = mine_[Told::loss_since] = 0.0;
+  for (std::size_t since = Told::samples_since; since < Told::count; ++since) mine_[since] = 0.0;
   outcome.samples = sums_[Told::samples];
   const double count = std::max(1.0, outcome.samples);
   outcome.loss = sums_[Told::loss] / count;

@@ -31,18 +31,35 @@ class MetricSync {
   /// Takes the outcome of a step of this worker: that of the last step is exchanged in the next sync(),
   /// together with the sums since the previous one.
   void contribute(const StepOutcome& mine);
+  /// Times of this worker, whose sums are exchanged in the next sync().
+  void contribute_times(double computing_s, double averaging_s) {
+    mine_[Told::computing_s] += computing_s;
+    mine_[Told::averaging_s] += averaging_s;
+  }
   /// Collective, `steps` being done. @returns the outcome of the last step over all workers
   StepOutcome sync(std::int64_t steps, std::source_location where = std::source_location::current());
   /// Samples of all workers between the last two calls of sync().
   double samples_since() const { return sums_[Told::samples_since]; }
-  double loss_since() const { return sums_[Told::loss_since]; }  ///< Sum of losses over those samples
+  double loss_since() const { return sums_[Told::loss_since]; }    ///< Sum of losses over those samples
+  double computing_s() const { return sums_[Told::computing_s]; }  ///< Of all workers, like the next
+  double averaging_s() const { return sums_[Told::averaging_s]; }
   /// Bytes that this worker sends in one sync().
   std::int64_t sent_bytes() const { return static_cast<std::int64_t>(consensus_.sent_bytes()); }
 
  private:
   /// Indices of the exchanged doubles.
   struct Told {
-    enum What : std::size_t { samples, loss, top1, top5, samples_since, loss_since, count };
+    enum What : std::size_t {
+      samples,
+      loss,
+      top1,
+      top5,
+      samples_since,
+      loss_since,
+      computing_s,
+      averaging_s,
+      count
+    };
   };
 
   mpi::StopConsensus consensus_;

@@ -43,8 +43,8 @@ constexpr std::size_t count_fields() {
   all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
   all += members<ReductionConfig>() + 2;  // the strategy's kind is the variant's alternative; preset
   all += members<AllReduceConfig>() + members<ServerConfig>();
-  all += members<LocalSgdConfig>() - 3;  // adaptive, outer, streaming
-  all += members<OuterConfig>() + members<StreamingConfig>();
+  all += members<LocalSgdConfig>() - 4;  // adaptive, aims, outer, streaming
+  all += members<PeriodAims>() + members<OuterConfig>() + members<StreamingConfig>();
   all += 4;  // RolesConfig
   return all + members<CheckpointConfig>() + members<ValidationConfig>();
 }

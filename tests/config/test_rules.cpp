@@ -267,8 +267,9 @@ TEST(Rules, AdaptivePeriodsFollowPlainGradientDescent) {
       mistakes_of(good_deck, adaptive),
       one("command line: strategy.kind=adaptive-local-sgd",
           "strategy.kind = \"adaptive-local-sgd\" follows the learning rate of plain gradient descent: use "
-          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", or strategy.kind = \"local-sgd\"; it is "
-          "\"adam\""));
+          "optimizer.kind \"sgd\", \"momentum\" or \"nesterov\", strategy.rule = \"exposed\" or "
+          "strategy.kind = \"local-sgd\"; it is \"adam\""));
+  EXPECT_EQ(mistakes_of(good_deck, {adaptive[0], adaptive[1], "strategy.rule=exposed"}), "");
   EXPECT_EQ(mistakes_of(good_deck, {adaptive[0], "optimizer.kind=nesterov"}), "");
 }
 

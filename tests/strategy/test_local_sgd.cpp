@@ -383,6 +383,27 @@ TEST(LocalSgd, AllocatesNothingInAStep) {
   }
 }
 
+TEST(LocalSgd, WorkersThatMeasureAgreeOnOnePeriod) {
+  const auto world = mpi::Communicator::world();
+  TrainingRun training(
+      mpi::Communicator::world(), mlp_deck(),
+      mlp + Texts{"strategy.kind=adaptive-local-sgd", "strategy.rule=exposed", "strategy.exposed_share=0.001",
+                  "strategy.initial_period=2", "strategy.wire=int8", "strategy.outer.kind=nesterov",
+                  "strategy.outer.momentum=0.9"});
+  std::int64_t period = 2;
+  for (int done = 1, next = 2; done <= 40; ++done) {
+    period = training.step().period;
+
+    const std::vector<std::int64_t> periods = world.all_gather(std::span<const std::int64_t>(&period, 1));
+    EXPECT_EQ(std::ranges::count(periods, period), std::ssize(periods)) << done;
+    std::vector<float> roots = training.parameters();
+    world.broadcast(std::span<float>(roots));
+    EXPECT_EQ(training.parameters() == roots, world.is_root() || done == next) << done;
+    if (done == next) next += static_cast<int>(period);
+  }
+  EXPECT_GT(period, 2) << "averagings take more than a thousandth";
+}
+
 TEST(LocalSgd, GroupsAverageAmongEachOtherOnly) {
   const auto world = mpi::Communicator::world();
   if (world.size() < 4) GTEST_SKIP() << "needs two groups of two";

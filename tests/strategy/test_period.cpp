@@ -174,7 +174,7 @@ TEST(Period, WarmsUpByTwoPerEpoch) {
 
 TEST(AdaptivePeriod, GuideFallsWithTheLossAndRisesWhereTheRateFalls) {
   LocalSgdConfig config = adaptive(PeriodRule::guide, 8);
-  config.lowest_loss = 0.6;
+  config.aims.lowest_loss = 0.6;
   // F₀ − F_inf = 2: 8 √(1 / 2) = 5.66, 8 √(0.5 / 2) = 4, then with a tenth of the rate 8 √(10 · 0.2 / 2) = 8.
   EXPECT_EQ(lengths(config, {end_of(1, 2.6), end_of(2, 1.6), end_of(3, 1.1), end_of(4, 0.8, 0.01)}),
             (Lengths{8, 5, 4, 8}));
@@ -191,7 +191,7 @@ TEST(AdaptivePeriod, GuideIsOneAtItsLowestLossAndKeepsOffLargeJumps) {
 
 TEST(AdaptivePeriod, GuideTakesTheMeanOfTheEpochItIsIn) {
   LocalSgdConfig config = adaptive(PeriodRule::guide, 10);
-  config.lowest_loss = 0.0;
+  config.aims.lowest_loss = 0.0;
   const auto period = make_period(config, 10);
   period->averaged(end_of(1, 4.0));
   period->averaged(
@@ -207,7 +207,7 @@ TEST(AdaptivePeriod, GuideTakesTheMeanOfTheEpochItIsIn) {
 
 TEST(AdaptivePeriod, TakesTheFirstLossWhereTheWarmUpEnds) {
   LocalSgdConfig config = adaptive(PeriodRule::guide, 8);
-  config.lowest_loss = 0.0;
+  config.aims.lowest_loss = 0.0;
   config.begin_epoch = 2;
   EXPECT_EQ(lengths(config, {end_of(1, 100.0), end_of(2, 4.0), end_of(3, 1.0)}), (Lengths{8, 8, 4}));
 }
@@ -264,6 +264,38 @@ TEST(AdaptivePeriod, KeepsItsLengthWhereTheRateIsZeroOrTheLossNotFinite) {
         << rule;
 }
 
+/// An averaging after `steps` steps, of which each took a millisecond; the one before took `milliseconds`.
+Period::Averaging measured(std::int64_t steps, double milliseconds) {
+  return {.steps = steps, .epochs = 1.0, .averaging_s = milliseconds * 1e-3, .step_s = 1e-3};
+}
+
+TEST(ExposedPeriod, IsTheShortestThatKeepsTheShare) {
+  LocalSgdConfig config = adaptive(PeriodRule::exposed, 16);
+  config.aims.exposed_share = 0.1;
+  // 2 / (2 + 18) is the share; nothing is known of the first averaging before it is over.
+  EXPECT_EQ(lengths(config, {measured(16, 0.0), measured(32, 2.0)}), (Lengths{16, 18}));
+  EXPECT_EQ(lengths(config, {measured(16, 0.1), measured(17, 0.1)}), (Lengths{1, 1}));
+  EXPECT_EQ(lengths(config, {measured(16, 10.0), measured(48, 10.0), measured(112, 10.0)}),
+            (Lengths{32, 64, 90}));
+  // Later measurements count a quarter; 21.3 steps are a tenth more at most, 24.75 are not.
+  EXPECT_EQ(lengths(config, {measured(16, 2.2), measured(36, 2.7), measured(56, 4.0)}),
+            (Lengths{20, 20, 25}));
+}
+
+TEST(ExposedPeriod, KeepsItsMeasurementsInACheckpoint) {
+  LocalSgdConfig config = adaptive(PeriodRule::exposed, 16);
+  config.aims.exposed_share = 0.1;
+  const auto before = make_period(config, 10);
+  before->averaged(measured(16, 2.2));
+  const auto after = resumed(config, *before, 20, true, true);
+  EXPECT_EQ(after->length(), 20);
+  for (Period* const period : {before.get(), after.get()}) period->averaged(measured(36, 6.2));
+  EXPECT_EQ(after->numbers(), before->numbers());
+  EXPECT_EQ(after->length(), 29);
+  config.aims.exposed_share = 0.5;
+  EXPECT_NE(period_keys(config).find("exposed_share = 0.5"), std::string::npos);
+}
+
 TEST(Period, GoesOnFromTheNumbersOfACheckpoint) {
   for (const PeriodRule rule : {PeriodRule::guide, PeriodRule::fleet2, PeriodRule::paper}) {
     const auto whole = make_period(adaptive(rule, 9), 10);
@@ -291,7 +323,7 @@ TEST(Period, NamesItsKeysForComparisons) {
   config.begin_step = 20;
   EXPECT_EQ(period_keys(config), "period = 8, warm_up = \"linear\", begin_step = 20");
   config = adaptive(PeriodRule::guide, 4);
-  config.lowest_loss = 0.02;
+  config.aims.lowest_loss = 0.02;
   config.begin_epoch = 1.25;
   EXPECT_EQ(period_keys(config),
             "rule = \"guide\", initial_period = 4, lowest_loss = 0.02, begin_epoch = 1.25");

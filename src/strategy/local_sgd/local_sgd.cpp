@@ -12,6 +12,10 @@ namespace flotilla {
 
 namespace {
 
+double seconds_since(std::int64_t begin_ns) {
+  return static_cast<double>(trace::now_ns() - begin_ns) * 1e-9;
+}
+
 /// A part of a model: its statistics only where the fragment has them.
 Model part_of(const Model& model, const Fragment& fragment) {
   return {model.parameters.subspan(fragment.begin, fragment.size()),
@@ -78,11 +82,11 @@ void LocalSgd::start() {
 }
 
 void LocalSgd::resume(const Resumption& resumed) {
-  steps_ = resumed.steps;
+  steps_ = since_.last_averaging = resumed.steps;
   parts_.period->resume(resumed);
   if (!resumed.numbers.empty()) {
-    samples_ = resumed.numbers.at("samples");
-    loss_ = resumed.numbers.at("loss");
+    since_.samples = resumed.numbers.at("samples");
+    since_.loss = resumed.numbers.at("loss");
   }
   // Absent in checkpoints of earlier versions. Averaging equal values again does no harm.
   const auto said = [&](const char* name) {
@@ -107,6 +111,7 @@ void LocalSgd::resume(const Resumption& resumed) {
 /// Workers of a group take steps together: they must learn of a request to stop in one step, through their
 /// gradients.
 void LocalSgd::begin_step(bool asks_to_stop) {
+  begin_ns_ = trace::now_ns();
   if (asks_to_stop) metrics_.ask_to_stop();
   if (parts_.config.group_all_reduce && (asks_to_stop || metrics_.stop_requested()))
     parts_.sums.vote_to_stop();
@@ -132,6 +137,7 @@ StepOutcome LocalSgd::exchange(const StepInfo& info, const StepOutcome& own) {
   const bool overflowed = own.skipped && !std::isfinite(own.loss);  // the others' loss is more useful
   const bool tells = parts_.speaks && (!all_together || parts_.workers.is_root()) && !overflowed;
   metrics_.contribute(tells ? own : StepOutcome());
+  metrics_.contribute_times(seconds_since(begin_ns_), 0.0);
   alike_ = alike_ && all_together;
   parameters_alike_ = parameters_alike_ && all_together;
   slots_alike_ = slots_alike_ && all_together;
@@ -172,17 +178,25 @@ StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
   }
   ++parts_.traffic.synchronisations;
   parts_.traffic.sent_bytes += metrics_.sent_bytes();
-  samples_ += metrics_.samples_since();
-  loss_ += metrics_.loss_since();
+  since_.samples += metrics_.samples_since();
+  since_.loss += metrics_.loss_since();
+  since_.computing_s += metrics_.computing_s();
+  since_.averaging_s += metrics_.averaging_s();
   if (!averages) return outcome;
+  const std::int64_t met_ns = trace::now_ns();  // without the wait for the slowest, which no period shortens
   average(info);
+  const auto workers = static_cast<double>(parts_.workers.size());
+  const auto steps = static_cast<double>(steps_ - since_.last_averaging);
   outcome.note = parts_.period->averaged({.steps = info.step + 1,
                                           .epochs = info.epochs_after,
                                           .learning_rate = info.learning_rate,
                                           .loss = outcome.loss,
-                                          .loss_since = loss_ / std::max(1.0, samples_),
-                                          .samples_since = samples_});
-  samples_ = loss_ = 0.0;
+                                          .loss_since = since_.loss / std::max(1.0, since_.samples),
+                                          .samples_since = since_.samples,
+                                          .averaging_s = since_.averaging_s / workers,
+                                          .step_s = since_.computing_s / (workers * steps)});
+  since_ = {.last_averaging = steps_};
+  metrics_.contribute_times(0.0, seconds_since(met_ns));
   return outcome;
 }
 
@@ -409,11 +423,11 @@ StrategyState LocalSgd::state() {
                       .own = {},
                       .numbers = parts_.period->numbers(),
                       .optimizer_steps = parts_.update.optimizer().steps()};
-  state.numbers["samples"] = samples_;
+  state.numbers["samples"] = since_.samples;
   state.numbers["alike"] = alike_ ? 1.0 : 0.0;
   state.numbers["parameters_alike"] = parameters_alike_ ? 1.0 : 0.0;
   state.numbers["slots_alike"] = slots_alike_ ? 1.0 : 0.0;
-  state.numbers["loss"] = loss_;
+  state.numbers["loss"] = since_.loss;
   if (overlaps() || parts_.room.fragments.size() > 1) {
     state.numbers["fragment"] = static_cast<double>(next_fragment_);
     state.numbers["lands_at"] = flight_ ? static_cast<double>(flight_->lands_at) : 0.0;

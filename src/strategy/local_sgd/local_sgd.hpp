@@ -62,6 +62,14 @@ class LocalSgd : public Strategy {
 
  private:
   class Untouched;
+  /// Sums over all workers since the last averaging, as far as they have been exchanged.
+  struct Since {
+    double samples = 0.0;
+    double loss = 0.0;  ///< Sum of the losses of those samples
+    double computing_s = 0.0;
+    double averaging_s = 0.0;         ///< Of the last averaging
+    std::int64_t last_averaging = 0;  ///< Steps done
+  };
 
   /// Whether all workers take the step together, with one gradient.
   bool all_together_in(std::int64_t step) const;
@@ -108,9 +116,9 @@ class LocalSgd : public Strategy {
   std::vector<OptimizerSlot> slots_;
   std::size_t next_fragment_ = 0;
   std::optional<Flight> flight_;
-  double samples_ = 0.0;    ///< Samples of all workers since the last averaging
-  double loss_ = 0.0;       ///< Sum of the losses of those samples
-  std::int64_t steps_ = 0;  ///< Done
+  Since since_;
+  std::int64_t begin_ns_ = 0;  ///< When the step began
+  std::int64_t steps_ = 0;     ///< Done
   bool alike_ = true;          ///< All workers hold equal models
   bool parameters_alike_ = true;
   bool slots_alike_ = true;          ///< All workers hold equal slots of the optimizer

@@ -17,6 +17,9 @@ std::int64_t whole(double epochs) {
   return static_cast<std::int64_t>(std::floor(epochs));
 }
 
+/// The longest period of the adaptive rules.
+constexpr double longest = 1e6;
+
 /// A period that is strategy.period at once, or grows to it by one value per epoch after the beginning.
 class GivenPeriod final : public Period {
  public:
@@ -53,8 +56,6 @@ class AdaptivePeriod : public Period {
         warmup_epochs_(begin.warmup_epochs) {}
 
  protected:
-  static constexpr double longest = 1e6;
-
   /// η₀ F / (η F₀), of the losses above `floor`; 0 where F leaves nothing.
   double shrinkage(double loss, double learning_rate, double floor) const {
     constexpr double least = 1e-6;  // as in Fleet's script
@@ -127,7 +128,7 @@ class GuidePeriod final : public AdaptivePeriod {
   GuidePeriod(const LocalSgdConfig& strategy, const Begin& begin)
       : AdaptivePeriod(strategy, begin, true),
         initial_(static_cast<double>(strategy.initial_period)),
-        lowest_loss_(strategy.lowest_loss) {}
+        lowest_loss_(strategy.aims.lowest_loss) {}
 
  private:
   std::int64_t next(double loss, double learning_rate) const override {
@@ -168,6 +169,40 @@ class PaperPeriod final : public AdaptivePeriod {
   }
 
   double initial_;
+};
+
+/// The shortest period at which averagings take at most a given share of the time.
+class ExposedPeriod final : public Period {
+ public:
+  ExposedPeriod(const LocalSgdConfig& strategy, const Begin& begin)
+      : Period(begin, strategy.initial_period), share_(strategy.aims.exposed_share) {}
+
+ private:
+  std::int64_t decide(const Averaging& averaging) override {
+    if (!begun(averaging.steps) || averaging.averaging_s <= 0.0 || averaging.step_s <= 0.0) return length();
+    const double weight = averaging_s_ == 0.0 ? 1.0 : 0.25;
+    averaging_s_ += weight * (averaging.averaging_s - averaging_s_);
+    step_s_ += weight * (averaging.step_s - step_s_);
+    const auto now = static_cast<double>(length());
+    const double needed = std::ceil(averaging_s_ * (1.0 - share_) / (share_ * step_s_));
+    const double next = std::clamp(needed, 1.0, std::min(2.0 * now, longest));
+    return std::abs(next - now) > 0.1 * now ? static_cast<std::int64_t>(next) : length();
+  }
+  std::string reason(const Averaging&) const override {
+    return fmt::format("an averaging takes {:.3g} s, a step {:.3g} s", averaging_s_, step_s_);
+  }
+  void collect(std::map<std::string, double>& numbers) const override {
+    numbers["period.averaging_s"] = averaging_s_;
+    numbers["period.step_s"] = step_s_;
+  }
+  void restore(const std::function<double(const char* name)>& number) override {
+    averaging_s_ = number("period.averaging_s");
+    step_s_ = number("period.step_s");
+  }
+
+  double share_;
+  double averaging_s_ = 0.0;  ///< 0: not yet known
+  double step_s_ = 0.0;
 };
 
 }  // namespace
@@ -237,6 +272,7 @@ std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t
   switch (strategy.rule) {
     case PeriodRule::guide: return std::make_unique<GuidePeriod>(strategy, begin);
     case PeriodRule::fleet2: return std::make_unique<Fleet2Period>(strategy, begin);
+    case PeriodRule::exposed: return std::make_unique<ExposedPeriod>(strategy, begin);
     case PeriodRule::paper: break;
   }
   return std::make_unique<PaperPeriod>(strategy, begin);
@@ -252,9 +288,11 @@ std::string period_keys(const LocalSgdConfig& strategy) {
                strategy.streaming.overlap_steps > 0
                    ? cat(", overlap_steps = ", strategy.streaming.overlap_steps)
                    : "");
-  const bool guide = strategy.rule == PeriodRule::guide;
-  return cat("rule = \"", strategy.rule, "\", initial_period = ", strategy.initial_period,
-             guide ? fmt::format(", lowest_loss = {}", strategy.lowest_loss) : "", begin);
+  std::string more;
+  if (strategy.rule == PeriodRule::guide) more = fmt::format(", lowest_loss = {}", strategy.aims.lowest_loss);
+  if (strategy.rule == PeriodRule::exposed)
+    more = fmt::format(", exposed_share = {}", strategy.aims.exposed_share);
+  return cat("rule = \"", strategy.rule, "\", initial_period = ", strategy.initial_period, more, begin);
 }
 
 }  // namespace flotilla

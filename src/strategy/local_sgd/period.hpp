@@ -13,7 +13,7 @@
 namespace flotilla {
 
 /// Decides when local SGD averages: after a step, when `length` steps have passed since the previous
-/// averaging. Deterministic in its inputs, which are equal on every worker.
+/// averaging. Deterministic in its inputs, which are equal on every worker (and measured, for one rule).
 class Period {
  public:
   /// A step after which the workers averaged, in numbers that all workers share.
@@ -24,6 +24,8 @@ class Period {
     double loss = 0.0;           ///< Mean over all workers' samples of the step
     double loss_since = 0.0;     ///< Mean loss over all steps since the averaging before
     double samples_since = 0.0;  ///< Samples since the averaging before, over all workers
+    double averaging_s = 0.0;    ///< Time of the averaging before, mean over all workers; 0: not known
+    double step_s = 0.0;         ///< Time of a step since then, without averaging, mean over all workers
   };
 
   /// When local steps begin.
@@ -87,12 +89,17 @@ class Period {
 ///               k₀ stands inside the root
 ///     "paper"   ⌈√(η₀ F / (η F₀)) k₀⌉, at least 1, once an epoch, F its mean; where that would not be
 ///               less than the old period, half of that, rounded up (Wang & Joshi 2019, AdaComm)
+///     "exposed" ⌈A (1 − s) / (s C)⌉, s = strategy.exposed_share, A the time of an averaging, C that of a
+///     step
+///               without it, both means over the workers and smoothed over the averagings: the shortest
+///               period at which averagings take at most s of the time. At most twice the old period;
+///               changes of a tenth or less are left out
 ///
 /// F₀ and η₀ are those of the first averaging after the beginning at which η is not 0.
 ///
-/// The rules begin after a warm-up of the learning rate too, until then the period stays constant: they let
-/// it follow √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm), and from
-/// an η₀ inside a warm-up it would fall to 1 for ever.
+/// All but "exposed" begin after a warm-up of the learning rate too, until then the period stays constant:
+/// they let it follow √(η₀ / η) for an η that falls from η₀, the initial rate (Wang & Joshi 2019, AdaComm),
+/// and from an η₀ inside a warm-up it would fall to 1 for ever.
 /// @param warmup_epochs of the learning rate
 std::unique_ptr<Period> make_period(const LocalSgdConfig& strategy, std::int64_t steps_per_epoch,
                                     double warmup_epochs = 0.0);
