@@ -351,9 +351,10 @@ TEST(LocalSgdRuns, StopWhereTheSlowestWorkerHearsOfItFirst) {
 }
 
 TEST(LocalSgdRuns, StopWhileAnAverageIsOnItsWay) {
-  for (const std::string slow : {"0", "1"}) {
+  for (const auto& [slow, strategy] :
+       {std::pair<std::string, Texts>("0", streaming()), {"1", streaming()}, {"1", eager()}}) {
     const TemporaryFolder folder;
-    Texts run = arguments(folder.path("run"), streaming());
+    Texts run = arguments(folder.path("run"), strategy);
     run.insert(run.end(), {"run.time_limit_s=2.5", "run.log_every=100000", "train.epochs=100000",
                            "validation.every=0", "run.watchdog_s=20", "run.emulate_straggler.rank=" + slow,
                            "run.emulate_straggler.pause_s=0.1", "run.emulate_straggler.every=1"});

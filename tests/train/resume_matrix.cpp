@@ -270,6 +270,7 @@ std::string Matrix::resume(const Case& one, RunParts& run, FailureHandler& failu
       return complain(step, "workers of a group differ after the step");
     // If there is one group, averagings change nothing.
     if (promise.local() == nullptr || promise.in_one_group()) continue;
+    if (promise.local()->streaming.eager && !before) continue;  // they never hold one model
     const bool one_model = States::equal(states.parameters);
     if (before && !one_model) return complain(step, "models differ before the beginning of local steps");
     if (length > 0 && outcome.period != length && (before || !one_model))
