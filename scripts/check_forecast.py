@@ -21,7 +21,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOSTS = ROOT / "tests/hosts/hosts.sh"
 ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-                            "OMPI_MCA_btl_tcp_flags": "send",  # Both ways at the same time: docs/cluster.md
                             "BURST": "32kb", "FLOTILLA_HOSTS": "/tmp/flotilla-forecast-hosts"}  # A larger one hides the rate from small arrays
 DECK = [str(ROOT / "inputs/mlp_random.toml"), "data.shape=[256]", "model.widths=[512,512]", "train.batch_size=512", "device.threads=1", "run.watchdog_s=60"]
 FLAT, HIERARCHICAL = (["strategy.kind=all-reduce", f"strategy.all_reduce={word}"] for word in ("mpi", "hierarchical"))
