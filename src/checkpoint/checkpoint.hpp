@@ -20,6 +20,8 @@ struct CheckpointPart {
   std::string name;            ///< "worker-0003.h5" or "server-0003.h5", in the folder step-00000400.parts
   std::int64_t bytes = 0;      ///< Size of the file
   std::uint64_t checksum = 0;  ///< Checksum of state and list of tensors, the values' checksums included
+
+  static void pass(auto& own, auto& fields) { fields(own.name, own.bytes, own.checksum); }
 };
 
 /// Everything in a checkpoint that is not a tensor.

@@ -27,6 +27,8 @@ struct RowTable {
   std::int64_t width = 0;            ///< Floats of a row, at least 1
   std::vector<std::string> slots{};  ///< Names of the optimizer's slots: "momentum"
   std::int64_t rows = 0;
+
+  static void pass(auto& own, auto& fields) { fields(own.name, own.width, own.slots, own.rows); }
 };
 
 /// The datasets of a table, in the order of a file.

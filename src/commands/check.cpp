@@ -16,7 +16,6 @@
 #include "src/commands/start_report.hpp"
 #include "src/commands/start_up.hpp"
 #include "src/data/bag_buffer.hpp"
-#include "src/data/mistake_list.hpp"
 #include "src/data/sampler.hpp"
 #include "src/files/run_lock.hpp"
 #include "src/job/same_on_all_ranks.hpp"
@@ -31,6 +30,7 @@
 #include "src/train/plan_notes.hpp"
 #include "src/train/resident_saves.hpp"
 #include "src/train/resume.hpp"
+#include "src/train/run_data.hpp"
 #include "src/train/state_source.hpp"
 #include "src/train/trainer.hpp"
 
@@ -178,9 +178,7 @@ void read_all(const Dataset& data, const std::string& key, const mpi::Communicat
     });
   }
   world.patient_barrier();
-  MistakeList all;
-  for (const std::string& text : world.all_gather(mistakes.serialised()))
-    all.add(MistakeList::of_serialised(text));
+  const MistakeList all = gathered_mistakes(mistakes, world);
   throw_alike([&] { all.throw_if_any(key); });
   if (world.is_root()) print_line(cat(key, ": all ", data.size(), " samples can be read"));
 }

@@ -33,6 +33,7 @@
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
 #include "src/observe/progress_line.hpp"
+#include "src/train/run_data.hpp"
 
 namespace flotilla {
 
@@ -87,14 +88,6 @@ Packing open_packing(const PackArguments& arguments) {
   const std::string name = arguments.name.empty() ? named.filename().string() : arguments.name;
   packing.beginning = (fs::path(arguments.output) / name).string();
   return packing;
-}
-
-/// Collective. The mistakes of all ranks, in their order.
-MistakeList gathered_mistakes(const MistakeList& mine, const mpi::Communicator& world) {
-  MistakeList all;
-  for (const std::string& text : world.all_gather(mine.serialised()))
-    all.add(MistakeList::of_serialised(text));
-  return all;
 }
 
 /// Collective. Looks up the size of each image, a part of them on each rank.

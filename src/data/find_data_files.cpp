@@ -20,7 +20,6 @@
 #include "src/data/data_file.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/files/folders.hpp"
-#include "src/files/packed_fields.hpp"
 
 namespace flotilla {
 
@@ -52,10 +51,6 @@ std::string LeftOut::lines() const {
   return text;
 }
 
-void LeftOut::add_lines(std::string_view lines) {
-  for (const auto line : std::views::split(lines, '\n')) add_line({line.begin(), line.end()});
-}
-
 bool LeftOut::add_line(std::string_view line) {
   std::array<std::string_view, 4> fields;
   for (std::string_view& field : fields) {
@@ -67,20 +62,6 @@ bool LeftOut::add_line(std::string_view line) {
   if (error != std::errc() || stop != fields[0].data() + fields[0].size()) return false;
   add(fields[1], fields[2], fields[3], count);
   return true;
-}
-
-std::string FoundFiles::serialised() const {
-  std::string bytes;
-  add_text(bytes, left_out.lines());
-  for (const std::string& path : paths) add_text(bytes, path);
-  return bytes;
-}
-
-FoundFiles FoundFiles::of_serialised(std::string_view bytes) {
-  FoundFiles found;
-  found.left_out.add_lines(take_text(bytes));
-  while (!bytes.empty()) found.paths.emplace_back(take_text(bytes));
-  return found;
 }
 
 namespace {

@@ -22,14 +22,14 @@ class LeftOut {
   /// empty.
   std::string text() const;
 
-  /// For another process: a line for each kind.
-  std::string lines() const;
-  void add_lines(std::string_view lines);
+  std::string lines() const;  ///< A line for each kind
   /// @param line one of lines(), without its line feed  @returns false if it is none
   bool add_line(std::string_view line);
+  static void pass(auto& own, auto& fields) { fields(own.kinds_); }
 
  private:
   struct Kind {
+    static void pass(auto& own, auto& fields) { fields(own.what, own.example, own.advice, own.count); }
     std::string what;
     std::string example;
     std::string advice;
@@ -42,9 +42,7 @@ class LeftOut {
 struct FoundFiles {
   std::vector<std::string> paths{};
   LeftOut left_out{};
-  /// For another process: of_serialised() reads it.
-  std::string serialised() const;
-  static FoundFiles of_serialised(std::string_view bytes);
+  static void pass(auto& own, auto& fields) { fields(own.paths, own.left_out); }
 };
 
 /// Whether `a` comes before `b` where numbers in names count as numbers: day_2 before day_10.

@@ -2,7 +2,6 @@
 #include "src/data/mistake_list.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "kernels/error.hpp"
 
@@ -64,26 +63,6 @@ void MistakeList::throw_if_any(const std::string& of) const {
   }
   if (others > 0) text += cat("\n  and ", others, " more");
   throw UserError(kept_.size() == 1 && others == 0 ? kept_.front().told() : text);
-}
-
-std::string MistakeList::serialised() const {
-  std::int64_t lines = count_;
-  std::string text;
-  for (const Kept& mistake : kept_) {
-    text += mistake.told() + '\n';
-    lines -= mistake.times - 1;
-  }
-  return cat(lines, '\n', text);
-}
-
-MistakeList MistakeList::of_serialised(const std::string& text) {
-  std::istringstream lines(text);
-  MistakeList list;
-  lines >> list.count_;
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line)) list.kept_.push_back({.text = line});
-  return list;
 }
 
 }  // namespace flotilla

@@ -29,12 +29,11 @@ class MistakeList {
   /// @param of what has them, "train-*.tar"  @throws UserError with all of them unless there are none
   void throw_if_any(const std::string& of) const;
 
-  /// For another process.
-  std::string serialised() const;
-  static MistakeList of_serialised(const std::string& text);
+  static void pass(auto& own, auto& fields) { fields(own.count_, own.kept_); }
 
  private:
   struct Kept {
+    static void pass(auto& own, auto& fields) { fields(own.text, own.kind, own.times); }
     std::string text;
     std::string kind{};
     std::int64_t times = 1;

@@ -173,6 +173,19 @@ void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places
   throw AgreedFailure(text, failed->front() - '0');
 }
 
+std::function<void()> after_long_work(const mpi::Communicator& world, const std::function<void()>& work) {
+  std::exception_ptr failed;
+  try {
+    work();
+  } catch (const std::exception&) {
+    failed = std::current_exception();
+  }
+  world.patient_barrier();
+  return [failed] {
+    if (failed) std::rethrow_exception(failed);
+  };
+}
+
 void throw_alike(const std::function<void()>& work) {
   try {
     work();

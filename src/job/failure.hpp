@@ -88,6 +88,11 @@ void agree(const mpi::Communicator& world, const std::function<void()>& work, mp
 void agree(const mpi::Communicator& world, const std::vector<mpi::Place>& places,
            const std::function<void()>& work, mpi::CallSite at = {});
 
+/// Collective. Runs `work`, which may take minutes, and waits for the other ranks without keeping a
+/// processor.
+/// @returns work for agree(): it throws what `work` threw
+std::function<void()> after_long_work(const mpi::Communicator& world, const std::function<void()>& work);
+
 /// Runs `work`, which throws the same UserError on every rank or on none, because it does not depend on the
 /// rank or its host. Work that may fail on some ranks only (files, memory, devices) belongs in agree().
 void throw_alike(const std::function<void()>& work);

@@ -9,8 +9,25 @@
 #include "mpi/core/communicator.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/config/deck.hpp"
+#include "src/files/packed_fields.hpp"
 
 namespace flotilla {
+
+/// Collective. The value of each rank, by rank.
+template <class T>
+std::vector<T> gather_packed(const T& mine, const mpi::Communicator& world) {
+  std::vector<T> all;
+  for (const std::string& each : world.all_gather(packed(mine))) all.push_back(unpacked<T>(each));
+  return all;
+}
+
+/// Collective. All get the value of rank `root`.
+template <class T>
+void broadcast_packed(T& value, const mpi::Communicator& world, int root = 0) {
+  std::string bytes = world.rank() == root ? packed(value) : "";
+  world.broadcast(bytes, root);
+  if (world.rank() != root) value = unpacked<T>(bytes);
+}
 
 /// Collective. Refuses data of which the ranks see different numbers of samples (a host with an old copy, a
 /// list that is still being written): steps and shards depend on that number and would not match.

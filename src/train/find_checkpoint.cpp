@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/checkpoint_file.hpp"
@@ -20,6 +22,7 @@
 #include "src/files/file.hpp"
 #include "src/files/folders.hpp"
 #include "src/job/failure.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/train/beginning.hpp"
 
 namespace flotilla {
@@ -64,10 +67,9 @@ class PartChecks {
   /// A CheckParts, on rank 0. @throws UserError for a part that cannot be read
   std::string check(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) {
     if (parts.empty()) return {};
-    if (!config::is_utf8(checkpoint)) return damage_of_parts(checkpoint, parts);  // refused later
-    std::string text = nlohmann::json{{"checkpoint", checkpoint}, {"parts", parts}}.dump();
+    std::string text = packed(std::tie(checkpoint, parts));
     tell(text);
-    const Finding first = std::ranges::min(verify(checkpoint, parts));
+    const Finding first = verify(checkpoint, parts);
     if (first.number < none && first.unreadable) throw UserError(first.text);
     return first.text;
   }
@@ -80,8 +82,8 @@ class PartChecks {
     std::string text;
     for (tell(text); !text.empty(); tell(text)) {
       const mpi::CpuProgressScope working(watchdog_, "verifying the parts of a checkpoint");
-      const auto json = nlohmann::json::parse(text);
-      verify(json.at("checkpoint"), json.at("parts"));
+      const auto [checkpoint, parts] = unpacked<std::pair<std::string, std::vector<CheckpointPart>>>(text);
+      verify(checkpoint, parts);
     }
   }
 
@@ -93,6 +95,7 @@ class PartChecks {
     bool unreadable = false;
     std::string text{};
     auto operator<=>(const Finding&) const = default;
+    static void pass(auto& own, auto& fields) { fields(own.number, own.unreadable, own.text); }
   };
 
   /// Collective, from one place in the program. Rank 0's text.
@@ -115,18 +118,11 @@ class PartChecks {
     return {};
   }
 
-  /// Collective. What each rank has found.
-  std::vector<Finding> verify(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) const {
+  /// Collective. The first one that a rank has found.
+  Finding verify(const std::string& checkpoint, const std::vector<CheckpointPart>& parts) const {
     const Finding own = verify_own(checkpoint, parts);
     world_.patient_barrier();  // parts may lie on a slow disk
-    std::vector<Finding> all;
-    const std::string text = nlohmann::json{own.number, own.unreadable, own.text}.dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
-    for (const std::string& each : world_.all_gather(text)) {
-      const auto json = nlohmann::json::parse(each);
-      all.push_back({json[0], json[1], json[2]});
-    }
-    return all;
+    return std::ranges::min(gather_packed(own, world_));
   }
 
   const mpi::Communicator& world_;

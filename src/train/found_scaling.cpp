@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -99,34 +98,27 @@ void find_scaling(DataConfig& data, const Dataset& training, const mpi::Communic
   if (workers.is_root())
     print_error_line(cat("flotilla: reads all ", samples, " samples of data.train once, ", values,
                          " numbers, for scalings that are \"auto\""));
-  std::exception_ptr failed;
-  try {
-    mpi::CpuProgressScope working(watchdog, "finding the scaling of the data");
-    ProgressLine progress("finding the scaling of the data", samples, Amount::items);
-    training.read_stored(0, inputs, targets);
-    of_inputs.set_first(inputs);
-    of_targets.set_first(targets);
-    for (std::int64_t block = workers.rank(); block < blocks; block += workers.size()) {
-      const std::int64_t end = samples * (block + 1) / blocks;
-      progress.at(samples * block / blocks);
-      for (std::int64_t i = samples * block / blocks; i < end; ++i) {
-        training.read_stored(i, inputs, targets);
-        const auto finite = [](double value) { return std::isfinite(value); };
-        if (!std::ranges::all_of(inputs, finite) || !std::ranges::all_of(targets, finite))
-          throw UserError(
-              cat("sample ", i, " of data.train (", training.description(),
-                  "), counted from 0, has a number that is not finite: correct it or leave it out"));
-        of_inputs.add(block, inputs);
-        of_targets.add(block, targets);
-      }
-    }
-  } catch (const std::exception&) {
-    failed = std::current_exception();
-  }
-  workers.patient_barrier();  // the samples may lie on a slow disk
-  agree(workers, [&] {
-    if (failed) std::rethrow_exception(failed);
-  });
+  agree(workers, after_long_work(workers, [&] {
+          mpi::CpuProgressScope working(watchdog, "finding the scaling of the data");
+          ProgressLine progress("finding the scaling of the data", samples, Amount::items);
+          training.read_stored(0, inputs, targets);
+          of_inputs.set_first(inputs);
+          of_targets.set_first(targets);
+          for (std::int64_t block = workers.rank(); block < blocks; block += workers.size()) {
+            const std::int64_t end = samples * (block + 1) / blocks;
+            progress.at(samples * block / blocks);
+            for (std::int64_t i = samples * block / blocks; i < end; ++i) {
+              training.read_stored(i, inputs, targets);
+              const auto finite = [](double value) { return std::isfinite(value); };
+              if (!std::ranges::all_of(inputs, finite) || !std::ranges::all_of(targets, finite))
+                throw UserError(
+                    cat("sample ", i, " of data.train (", training.description(),
+                        "), counted from 0, has a number that is not finite: correct it or leave it out"));
+              of_inputs.add(block, inputs);
+              of_targets.add(block, targets);
+            }
+          }
+        }));
   workers.all_reduce(of_inputs.sums());
   workers.all_reduce(of_targets.sums());
   of_inputs.write(samples, data.input_mean, data.input_std);

@@ -2,7 +2,6 @@
 #include "src/train/run_data.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "src/data/found.hpp"
 #include "src/data/input_form.hpp"
 #include "src/data/loader.hpp"
-#include "src/data/mistake_list.hpp"
 #include "src/data/mixup.hpp"
 #include "src/job/failure.hpp"
 #include "src/job/same_on_all_ranks.hpp"
@@ -173,24 +171,19 @@ void check_targets(const Dataset& data, const std::string& key, const mpi::Commu
                    mpi::Watchdog& watchdog) {
   if (data.target_width() == 0) return;
   MistakeList mistakes;
-  std::exception_ptr failed;
-  {
-    const mpi::CpuProgressScope working(watchdog, "checking the targets of samples");
-    const ValidationShard own = validation_shard(data.size(), world.size(), world.rank());
-    try {
-      data.check_targets(own.begin, own.end - own.begin, mistakes);
-    } catch (const std::exception&) {
-      failed = std::current_exception();
-    }
-  }
-  world.patient_barrier();  // the targets may lie on a slow disk
-  agree(world, [&] {
-    if (failed) std::rethrow_exception(failed);
-  });
-  MistakeList all;
-  for (const std::string& text : world.all_gather(mistakes.serialised()))
-    all.add(MistakeList::of_serialised(text));
+  agree(world, after_long_work(world, [&] {
+          const mpi::CpuProgressScope working(watchdog, "checking the targets of samples");
+          const ValidationShard own = validation_shard(data.size(), world.size(), world.rank());
+          data.check_targets(own.begin, own.end - own.begin, mistakes);
+        }));
+  const MistakeList all = gathered_mistakes(mistakes, world);
   throw_alike([&] { all.throw_if_any(key); });
+}
+
+MistakeList gathered_mistakes(const MistakeList& mine, const mpi::Communicator& world) {
+  MistakeList all;
+  for (const MistakeList& each : gather_packed(mine, world)) all.add(each);
+  return all;
 }
 
 double epochs_at(const Sharding& sharding, const Position& position) {

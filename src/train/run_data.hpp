@@ -12,6 +12,7 @@
 #include "src/config/config.hpp"
 #include "src/data/dataset.hpp"
 #include "src/data/loader.hpp"
+#include "src/data/mistake_list.hpp"
 #include "src/data/sharding.hpp"
 #include "src/optim/schedule.hpp"
 #include "src/train/machine.hpp"
@@ -34,6 +35,9 @@ void check_label_texts(const DataConfig& data, const Dataset& set);
 /// @param key of the deck that names the data  @throws AgreedFailure with the mistakes of all ranks
 void check_targets(const Dataset& data, const std::string& key, const mpi::Communicator& world,
                    mpi::Watchdog& watchdog);
+
+/// Collective. The mistakes of all ranks, in their order.
+MistakeList gathered_mistakes(const MistakeList& mine, const mpi::Communicator& world);
 
 /// Finds what must be known of the training data before data are opened (columns, categories, fills of
 /// missing numbers), where no checkpoint has kept it. @throws UserError as opening does

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <string_view>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -18,26 +19,23 @@
 #include "src/data/shards/shard_images.hpp"
 #include "src/data/shards/shard_index.hpp"
 #include "src/files/folders.hpp"
-#include "src/files/packed_fields.hpp"
 #include "src/job/failure.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
 
 namespace {
 
-/// Path and index of a shard; empty if it has mistakes, which opening the data reports.
+/// The index of a shard; empty if it has mistakes, which opening the data reports.
 std::string scanned(const std::string& shard) {
-  std::string told;
   try {
     MistakeList mistakes;
-    const std::string index = read_index(shard, mistakes).text();
-    if (!mistakes.empty()) return {};
-    add_text(told, shard);
-    add_text(told, index);
+    std::string index = read_index(shard, mistakes).text();
+    if (mistakes.empty()) return index;
   } catch (const UserError&) {
   }
-  return told;
+  return {};
 }
 
 /// What read_together() gets, and its parts: each is collective, and sets a member of `use`.
@@ -60,46 +58,45 @@ struct CommonReading {
 void CommonReading::find_files() const {
   const auto find = reader_of(data.kind).find_files;
   if (find == nullptr || (source.path.empty() && source.has_labels())) return;
-  std::string told;
+  FoundFiles found;
   agree(world, [&] {
     const mpi::CpuProgressScope working(watchdog, "looking for the files of the data");
-    if (world.is_root()) told = find({data, source, config.model.classes, 0, use}).serialised();
+    if (world.is_root()) found = find({data, source, config.model.classes, 0, use});
   });
-  world.broadcast(told);
-  use.files = std::make_shared<const FoundFiles>(FoundFiles::of_serialised(told));
+  broadcast_packed(found, world);
+  use.files = std::make_shared<const FoundFiles>(std::move(found));
 }
 
 /// Reads the index of each shard on one rank, or its headers where it has none; then one rank of each host
 /// looks for the shards.
 void CommonReading::scan_shards() const {
   if (!data.has_images() || use.files == nullptr || use.files->paths.empty()) return;
-  std::string mine;
+  const std::vector<std::string>& shards = use.files->paths;
+  std::vector<std::string> mine;
   {
     const mpi::CpuProgressScope working(watchdog, "reading the indexes of shards");
     const auto first = static_cast<std::size_t>(world.rank());
     const auto ranks = static_cast<std::size_t>(world.size());
-    const std::vector<std::string>& shards = use.files->paths;
-    std::vector<std::string> texts((shards.size() + ranks - 1 - first) / ranks);
-    ProgressLine progress("reading the indexes of shards", std::ssize(texts), Amount::items);
+    mine.resize((shards.size() + ranks - 1 - first) / ranks);
+    ProgressLine progress("reading the indexes of shards", std::ssize(mine), Amount::items);
     std::atomic<std::int64_t> done{0};
     run_on_threads(
-        texts.size(), static_cast<int>(std::min<std::int64_t>(data.threads, std::ssize(texts))),
+        mine.size(), static_cast<int>(std::min<std::int64_t>(data.threads, std::ssize(mine))),
         [&](std::size_t k) {
-          texts[k] = scanned(shards[first + k * ranks]);
+          mine[k] = scanned(shards[first + k * ranks]);
           ++done;
         },
         [&] { progress.at(done); });
-    for (const std::string& text : texts) mine += text;
   }
   world.patient_barrier();  // scanning may take minutes
-  const std::vector<std::string> all = world.all_gather(mine);
+  const auto all = gather_packed(mine, world);
   agree(world, places, [&] {
-    for (std::string_view text : all)
-      while (!text.empty()) {
-        const std::string shard(take_text(text));
-        use.shard_indexes[shard] = take_text(text);
-        if (is_first_of_host(places, world.rank())) open_data_file(shard);
-      }
+    for (std::size_t k = 0; k < shards.size(); ++k) {
+      const std::string& index = all[k % all.size()][k / all.size()];
+      if (index.empty()) continue;
+      use.shard_indexes[shards[k]] = index;
+      if (is_first_of_host(places, world.rank())) open_data_file(shards[k]);
+    }
   });
 }
 
@@ -117,10 +114,10 @@ void CommonReading::list_images() const {
     images = flotilla::list_images(data, source, classes == 0 ? any_classes : classes, use);
     while (found < images->size() && !is_file(images->path(found))) ++found;
   });
-  std::string bytes = world.is_root() ? images->serialised() : "";
+  std::string bytes = world.is_root() ? packed(*images) : "";
   world.broadcast(bytes);
+  if (!world.is_root()) images = std::make_shared<const ImageList>(unpacked<ImageList>(bytes));
   world.broadcast(std::span(&found, 1));
-  if (!world.is_root()) images = std::make_shared<const ImageList>(ImageList::of_serialised(bytes));
   agree(world, places, [&] {
     if (!is_first_of_host(places, world.rank()) || found == images->size()) return;
     if (const std::string path = images->path(found); !is_file(path))
@@ -154,14 +151,14 @@ void CommonReading::read_clicks() const {
   });
   use.clicks = logs;
   if (!logs->mistake.empty()) return;
-  std::string mine;
+  std::vector<ClickPiece> mine;
   {
     const mpi::CpuProgressScope working(watchdog, "reading click logs");
-    mine = serialised(logs->scan(*format, world.rank(), world.size()));
+    mine = logs->scan(*format, world.rank(), world.size());
   }
   world.patient_barrier();  // reading may take minutes
   std::vector<ClickPiece> pieces;
-  for (const std::string& text : world.all_gather(mine)) add_serialised(text, pieces);
+  for (auto& of_rank : gather_packed(mine, world)) std::ranges::move(of_rank, std::back_inserter(pieces));
   try {
     logs->merge(std::move(pieces));
   } catch (const UserError& error) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <span>
 #include <utility>
 
@@ -110,18 +109,11 @@ StagedData stage_data(const Config& config, const mpi::Communicator& workers,
   bool copies = is_first_of_host(places, workers.rank());
   Staging done;
   const auto copy_if = [&](bool mine) {
-    std::exception_ptr failed;
-    try {
-      if (mine)
-        done = copy_here(plan, config, places[static_cast<std::size_t>(workers.rank())].host,
-                         workers.is_root(), watchdog);
-    } catch (const std::exception&) {
-      failed = std::current_exception();
-    }
-    workers.patient_barrier();  // it may take an hour
-    agree(workers, places, [&] {
-      if (failed) std::rethrow_exception(failed);
-    });
+    agree(workers, places, after_long_work(workers, [&] {
+            if (mine)
+              done = copy_here(plan, config, places[static_cast<std::size_t>(workers.rank())].host,
+                               workers.is_root(), watchdog);
+          }));
   };
   copy_if(copies);
   if (const std::vector<std::int64_t> others = ranks_elsewhere(folder, workers, places); !others.empty()) {

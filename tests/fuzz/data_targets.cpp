@@ -8,6 +8,7 @@
 #include "src/data/bag_buffer.hpp"
 #include "src/data/clicks/click_dataset.hpp"
 #include "src/data/clicks/line_format.hpp"
+#include "src/data/data_reader.hpp"
 #include "src/data/idx_data.hpp"
 #include "src/data/images/image_decoder.hpp"
 #include "src/data/images/image_transform.hpp"
@@ -69,10 +70,13 @@ void gzip(Input input) {
   }
 }
 
-void clicks(Input input, std::unique_ptr<const LineFormat> format) {
+void clicks(Input input, std::unique_ptr<const LineFormat> format, const FileKind& kind) {
   const InputFile file(input);
   try {
-    const auto data = make_click_dataset(file.path(), std::move(format), 64);
+    const std::string path = file.path();
+    const ClickOpening opening{
+        .path = path, .training = {}, .format = *format, .kind = kind, .inflated = {}, .block_bytes = 64};
+    const auto data = make_click_dataset(opening, std::move(format));
     BagBuffer bags(1, data->slots(), data->weighted());
     std::vector<float> dense(static_cast<std::size_t>(data->sample_shape().size()));
     const auto reader = data->bag_reader();
@@ -86,10 +90,11 @@ void clicks(Input input, std::unique_ptr<const LineFormat> format) {
 }
 
 void criteo(Input input) {
-  clicks(input, make_criteo_format({.transform = DenseTransform::log, .hash_buckets = 1000}));
+  clicks(input, make_criteo_format({.transform = DenseTransform::log, .hash_buckets = 1000}),
+         criteo_reader.file);
 }
 void libsvm(Input input) {
-  clicks(input, make_libsvm_format(0));
+  clicks(input, make_libsvm_format(0), libsvm_reader.file);
 }
 
 /// A table whose first column is the label, with and without a header.

@@ -248,26 +248,11 @@ std::unique_ptr<Dataset> make_click_dataset(std::shared_ptr<const ClickLogs> log
   return std::make_unique<ClickDataset>(std::move(data), path, positive);
 }
 
-namespace {
-
-std::unique_ptr<Dataset> open_alone(const ClickOpening& opening, std::unique_ptr<const LineFormat> format) {
+std::unique_ptr<Dataset> make_click_dataset(const ClickOpening& opening,
+                                            std::unique_ptr<const LineFormat> format) {
   auto logs = std::make_shared<ClickLogs>(ClickLogs::open(opening));
   logs->merge(logs->scan(*format, 0, 1));
   return make_click_dataset(std::move(logs), std::move(format), opening.path);
-}
-
-}  // namespace
-
-std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
-                                            std::int64_t block_bytes) {
-  const FileKind& kind = format->name() == "Criteo" ? criteo_file : libsvm_file;
-  const ClickOpening opening{.path = path,
-                             .training = {},
-                             .format = *format,
-                             .kind = kind,
-                             .inflated = {},
-                             .block_bytes = block_bytes};
-  return open_alone(opening, std::move(format));
 }
 
 namespace {
@@ -277,7 +262,7 @@ std::unique_ptr<Dataset> open_clicks(const DataRequest& request) {
   if (request.use.clicks)
     return make_click_dataset(request.use.clicks, std::move(format), request.source.path);
   const ClickOpening opening = click_opening(request, *format);
-  return open_alone(opening, std::move(format));
+  return make_click_dataset(opening, std::move(format));
 }
 
 std::map<std::string, File> inflated_clicks(const DataRequest& request) {

@@ -28,8 +28,8 @@ std::unique_ptr<Dataset> make_click_dataset(std::shared_ptr<const ClickLogs> log
                                             std::unique_ptr<const LineFormat> format,
                                             const std::string& path);
 
-/// Opens and reads the files alone, with blocks of the index of this many bytes. @throws UserError
-std::unique_ptr<Dataset> make_click_dataset(const std::string& path, std::unique_ptr<const LineFormat> format,
-                                            std::int64_t block_bytes);
+/// Opens and reads the files alone. @param format that of `opening`  @throws UserError
+std::unique_ptr<Dataset> make_click_dataset(const ClickOpening& opening,
+                                            std::unique_ptr<const LineFormat> format);
 
 }  // namespace flotilla

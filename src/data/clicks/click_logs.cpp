@@ -158,11 +158,8 @@ class PieceReader {
   bool in_line_ = false;     ///< It is being looked at
 };
 
-/// The numbers of a piece that travel as they are.
-auto numbers_of(auto& piece) {
-  return std::tie(piece.file, piece.lines, piece.without_sample, piece.ones, piece.twos, piece.first_lines,
-                  piece.mistake_line, piece.mistake_in_line, piece.complete);
-}
+/// Path, whether it is inflated, and bytes of a file.
+using ListedFile = std::tuple<std::string, bool, std::int64_t>;
 
 /// Something in a file that the order of its lines decides about.
 struct Event {
@@ -189,26 +186,6 @@ void LabelsSeen::add(int label, const std::string& path, std::int64_t line) {
                       "; write all in one way"));
 }
 
-std::string serialised(const std::vector<ClickPiece>& pieces) {
-  std::string text;
-  for (const ClickPiece& piece : pieces) {
-    std::apply([&](const auto&... number) { (add_number(text, number), ...); }, numbers_of(piece));
-    add_text(text, piece.mistake);
-    add_vector(text, piece.blocks);
-  }
-  return text;
-}
-
-void add_serialised(std::string_view bytes, std::vector<ClickPiece>& pieces) {
-  while (!bytes.empty()) {
-    ClickPiece& piece = pieces.emplace_back();
-    std::apply([&](auto&... number) { ((number = take_number<std::decay_t<decltype(number)>>(bytes)), ...); },
-               numbers_of(piece));
-    piece.mistake = take_text(bytes);
-    piece.blocks = take_vector<SampleIndex::Block>(bytes);
-  }
-}
-
 ClickLogs ClickLogs::open(const ClickOpening& opening) {
   ClickLogs logs;
   for (const std::string& path : find_data_files(opening.path, {}, &logs.left_out)) {
@@ -223,31 +200,16 @@ ClickLogs ClickLogs::open(const ClickOpening& opening) {
 }
 
 std::string ClickLogs::listed() const {
-  std::string text;
-  add_text(text, mistake);
-  add_text(text, left_out.lines());
-  for (const std::string* place : {&of_training.minus, &of_training.zero, &of_training.two})
-    add_text(text, *place);
-  add_number(text, of_training.ones);
-  for (const ClickFile& file : files) {
-    add_text(text, file.path);
-    add_number(text, file.inflated);
-    add_number(text, file.bytes.size());
-  }
-  return text;
+  std::vector<ListedFile> opened;
+  for (const ClickFile& file : files) opened.emplace_back(file.path, file.inflated, file.bytes.size());
+  return packed(std::tie(mistake, left_out, of_training, opened));
 }
 
 ClickLogs ClickLogs::of_listed(std::string_view text, const std::map<std::string, std::string>& inflated) {
   ClickLogs logs;
-  logs.mistake = take_text(text);
-  logs.left_out.add_lines(take_text(text));
-  for (std::string* place : {&logs.of_training.minus, &logs.of_training.zero, &logs.of_training.two})
-    *place = take_text(text);
-  logs.of_training.ones = take_number<std::int64_t>(text);
-  while (!text.empty()) {
-    const std::string path(take_text(text));
-    const bool is_inflated = take_number<bool>(text);
-    const auto size = take_number<std::int64_t>(text);
+  std::vector<ListedFile> opened;
+  Unpacker{text}(logs.mistake, logs.left_out, logs.of_training, opened);
+  for (const auto& [path, is_inflated, size] : opened) {
     std::optional<File> copy = is_inflated ? copy_of(path, inflated) : open_data_file(path);
     File bytes = copy ? std::move(*copy) : inflated_samples(open_data_file(path));
     if (bytes.size() != size)

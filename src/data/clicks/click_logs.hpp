@@ -26,6 +26,7 @@ struct LabelsSeen {
   std::int64_t ones = 0;
   std::int64_t twos = 0;
 
+  static void pass(auto& own, auto& fields) { fields(own.minus, own.zero, own.two, own.ones, own.twos); }
   /// Whether a label other than 1 was seen: it decides which class 1 denotes.
   bool tell() const { return !minus.empty() || !zero.empty() || !two.empty(); }
   /// Adds a label. @throws UserError if it is of another notation than those before
@@ -53,11 +54,12 @@ struct ClickPiece {
   bool complete = false;          ///< False: reading ended at the mistake
   std::string mistake{};
   std::vector<SampleIndex::Block> blocks{};
-};
 
-/// For another process: a text of pieces, and the pieces of such a text.
-std::string serialised(const std::vector<ClickPiece>& pieces);
-void add_serialised(std::string_view bytes, std::vector<ClickPiece>& pieces);
+  static void pass(auto& own, auto& fields) {
+    fields(own.file, own.lines, own.without_sample, own.ones, own.twos, own.first_lines, own.mistake_line,
+           own.mistake_in_line, own.complete, own.mistake, own.blocks);
+  }
+};
 
 /// Options for opening click logs.
 struct ClickOpening {

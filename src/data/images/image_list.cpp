@@ -15,7 +15,6 @@
 #include "src/data/find_data_files.hpp"
 #include "src/data/mistake_list.hpp"
 #include "src/data/staging/stage_plan.hpp"
-#include "src/files/packed_fields.hpp"
 #include "src/observe/progress_line.hpp"
 
 namespace flotilla {
@@ -186,35 +185,6 @@ std::string ImageList::path(std::int64_t i) const {
 
 std::string ImageList::place(std::int64_t i) const {
   return is_file() ? line_at(entries[static_cast<std::size_t>(i)].begin) + ": " : "";
-}
-
-std::string ImageList::serialised() const {
-  std::string bytes;
-  add_vector(bytes, entries);
-  for (const std::string* field : {&source, &root, &below, &text, &description}) add_text(bytes, *field);
-  add_text(bytes, left_out.lines());
-  for (const Part& part : parts) {
-    add_number(bytes, part.begin);
-    add_text(bytes, part.source);
-    add_text(bytes, part.root);
-  }
-  return bytes;
-}
-
-ImageList ImageList::of_serialised(std::string_view bytes) {
-  ImageList list;
-  list.entries = take_vector<Entry>(bytes);
-  for (std::string* field : {&list.source, &list.root, &list.below, &list.text, &list.description})
-    *field = take_text(bytes);
-  list.left_out.add_lines(take_text(bytes));
-  while (!bytes.empty()) {
-    Part part;
-    part.begin = take_number<decltype(part.begin)>(bytes);
-    part.source = take_text(bytes);
-    part.root = take_text(bytes);
-    list.parts.push_back(std::move(part));
-  }
-  return list;
 }
 
 const ImageList::Part& ImageList::part_at(std::uint64_t begin) const {

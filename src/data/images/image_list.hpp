@@ -19,6 +19,7 @@ struct ImageList {
   };
   /// A list file.
   struct Part {
+    static void pass(auto& own, auto& fields) { fields(own.begin, own.source, own.root); }
     std::uint64_t begin = 0;  ///< Position in `text`
     std::string source{};
     std::string root{};  ///< The folder that its relative paths begin at
@@ -38,9 +39,9 @@ struct ImageList {
   std::string path(std::int64_t i) const;          ///< The path to open.
   std::string place(std::int64_t i) const;         ///< "/data/train.txt:17: "; empty for a folder.
   bool is_file() const { return !parts.empty(); }
-  /// For another process: of_serialised() makes an equal list of it.
-  std::string serialised() const;
-  static ImageList of_serialised(std::string_view bytes);
+  static void pass(auto& own, auto& fields) {
+    fields(own.source, own.root, own.parts, own.below, own.text, own.entries, own.description, own.left_out);
+  }
   const Part& part_at(std::uint64_t begin) const;  ///< @param begin in `text`
   std::string line_at(std::uint64_t begin) const;  ///< "/data/train.txt:17"
 };

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "kernels/error.hpp"
 #include "src/checkpoint/row_file.hpp"
 #include "src/config/optimizers.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/observe/console.hpp"
 #include "src/parameter_server/protocol/row_messages.hpp"
 #include "src/parameter_server/protocol/serve_plan.hpp"
@@ -203,51 +203,27 @@ RowSave::RowSave(RowStore& rows, const std::string& path, const CheckpointState&
 SharedRows::SharedRows(std::unique_ptr<RowFileReader> file, int reader, const mpi::Communicator& ranks,
                        RowState state)
     : file_(std::move(file)), ranks_(ranks), reader_(reader) {
-  auto json = nlohmann::json::array();
-  if (file_)
-    for (const RowTable& table : file_->tables())
-      json.push_back({table.name, table.width,
-                      state == RowState::read ? table.slots : std::vector<std::string>(), table.rows});
-  std::string text = json.dump();
-  ranks.broadcast(text, reader);
-  for (const auto& table : nlohmann::json::parse(text))
-    tables_.push_back({table[0], table[1], table[2], table[3]});
-}
-
-/// The reader's piece. All ranks learn of a mistake in the file.
-RowPiece SharedRows::read(std::size_t table) {
-  std::string mistake;
-  RowPiece piece;
-  try {
-    if (file_) piece = file_->next(table);
-  } catch (const UserError& error) {
-    mistake = error.what();
-  }
-  ranks_.broadcast(mistake, reader_);
-  if (!mistake.empty()) throw UserError(mistake);
-  return piece;
+  if (file_) tables_ = file_->tables();
+  if (state == RowState::left_out)
+    for (RowTable& table : tables_) table.slots.clear();
+  broadcast_packed(tables_, ranks, reader);
 }
 
 RowPiece SharedRows::next(std::size_t table) {
-  const RowPiece piece = read(table);
-  auto rows = std::ssize(piece.keys);
-  ranks_.broadcast(std::span(&rows, 1), reader_);
-  const auto floats = static_cast<std::size_t>(rows * tables_[table].width);
-  floats_.resize(1 + tables_[table].slots.size());
-  keys_.assign(piece.keys.begin(), piece.keys.end());
-  keys_.resize(static_cast<std::size_t>(rows));
-  ranks_.broadcast(std::as_writable_bytes(std::span(keys_)), reader_);
-  slots_.clear();
-  for (std::size_t k = 0; k < floats_.size(); ++k) {
-    if (file_ && rows > 0) {
-      const std::span<const float> values = k == 0 ? piece.values : piece.slots[k - 1];
-      floats_[k].assign(values.begin(), values.end());
+  try {
+    if (const RowPiece piece = file_ ? file_->next(table) : RowPiece(); file_) {
+      piece_ = {.keys = {piece.keys.begin(), piece.keys.end()},
+                .values = {piece.values.begin(), piece.values.end()}};
+      for (std::size_t k = 0; k < std::min(tables_[table].slots.size(), piece.slots.size()); ++k)
+        piece_.slots.emplace_back(piece.slots[k].begin(), piece.slots[k].end());
     }
-    floats_[k].resize(floats);
-    ranks_.broadcast(std::span(floats_[k]), reader_);
-    if (k > 0) slots_.emplace_back(floats_[k]);
+  } catch (const UserError& error) {
+    piece_ = {.mistake = error.what()};
   }
-  return {.keys = keys_, .values = floats_[0], .slots = slots_};
+  broadcast_packed(piece_, ranks_, reader_);
+  if (!piece_.mistake.empty()) throw UserError(piece_.mistake);
+  slots_.assign(piece_.slots.begin(), piece_.slots.end());
+  return {.keys = piece_.keys, .values = piece_.values, .slots = slots_};
 }
 
 void load_rows(RowStore& rows, TableSource& file, const std::string& path,

@@ -112,14 +112,19 @@ class SharedRows final : public TableSource {
   RowPiece next(std::size_t table) override;
 
  private:
-  RowPiece read(std::size_t table);
+  struct Piece {
+    std::vector<std::uint64_t> keys{};
+    std::vector<float> values{};
+    std::vector<std::vector<float>> slots{};
+    std::string mistake{};  ///< In the file, of which all ranks learn
+    static void pass(auto& own, auto& fields) { fields(own.keys, own.values, own.slots, own.mistake); }
+  };
 
   std::unique_ptr<RowFileReader> file_;
   const mpi::Communicator& ranks_;
   int reader_;
   std::vector<RowTable> tables_;
-  std::vector<std::uint64_t> keys_;
-  std::vector<std::vector<float>> floats_;  ///< Values, then slot after slot
+  Piece piece_;
   std::vector<std::span<const float>> slots_;
 };
 

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -16,6 +19,7 @@
 #include "src/data/find_data_files.hpp"
 #include "src/data/line_reader.hpp"
 #include "src/data/loader.hpp"
+#include "src/files/packed_fields.hpp"
 #include "tests/data/clicks/click_lines.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -234,6 +238,12 @@ TEST_F(ClickFolder, FilesAreDealtInBlocksAndBytesInEqualParts) {
   }
 }
 
+ClickOpening opening_of(const std::string& path, const LineFormat& format, std::int64_t block_bytes) {
+  static const std::string none;
+  static const std::map<std::string, std::string> not_inflated;
+  return {path, none, format, libsvm_reader.file, not_inflated, block_bytes};
+}
+
 TEST_F(ClickFolder, SamplesAreFoundThroughAnIndexOfAnyBlocks) {
   constexpr std::int64_t count = 3000;
   std::string text;
@@ -242,7 +252,9 @@ TEST_F(ClickFolder, SamplesAreFoundThroughAnIndexOfAnyBlocks) {
   const std::vector<Sample> expected = read_all(*test::open_libsvm(folder.path("many")));
 
   for (const std::int64_t block_bytes : {1, 16, 1000, 32768}) {
-    const auto data = make_click_dataset(folder.path("many"), make_libsvm_format(0), block_bytes);
+    auto format = make_libsvm_format(0);
+    const auto data =
+        make_click_dataset(opening_of(folder.path("many"), *format, block_bytes), std::move(format));
 
     ASSERT_EQ(data->size(), count);
     EXPECT_EQ(read_all(*data), expected);
@@ -256,16 +268,11 @@ TEST_F(ClickFolder, SamplesAreFoundThroughAnIndexOfAnyBlocks) {
 /// The samples of the logs, read by so many ranks, or the mistake that they report.
 std::string told(const std::string& path, const LineFormat& format, int parts, std::int64_t block_bytes) {
   try {
-    const std::string none;
-    ClickLogs logs = ClickLogs::open({.path = path,
-                                      .training = none,
-                                      .format = format,
-                                      .kind = libsvm_reader.file,
-                                      .inflated = {},
-                                      .block_bytes = block_bytes});
+    ClickLogs logs = ClickLogs::open(opening_of(path, format, block_bytes));
     std::vector<ClickPiece> pieces;
     for (int part = 0; part < parts; ++part)
-      add_serialised(serialised(logs.scan(format, part, parts)), pieces);
+      std::ranges::move(unpacked<std::vector<ClickPiece>>(packed(logs.scan(format, part, parts))),
+                        std::back_inserter(pieces));
     logs.merge(std::move(pieces));
     std::string text = cat(logs.labels.ones, " ", logs.labels.minus, logs.left_out.text());
     for (const ClickFile& file : logs.files)
