@@ -96,6 +96,9 @@ class TensorSet {
   void to_plain(std::size_t slice, std::span<const float> stored, std::span<float> plain) const {
     tensors_[slice].to_plain(stored, plain);
   }
+  void from_plain(std::size_t slice, std::span<const float> plain, std::span<float> stored) const {
+    tensors_[slice].from_plain(plain, stored);
+  }
 
  private:
   ArenaLayout layout_;

@@ -12,6 +12,7 @@
 #include "src/commands/version.hpp"
 #include "src/data/found.hpp"
 #include "src/optim/parameter_patterns.hpp"
+#include "src/strategy/reduce/power_sgd.hpp"
 #include "src/train/beginning.hpp"
 #include "src/train/plan_notes.hpp"
 
@@ -119,6 +120,8 @@ void warn(const StartFacts& start, const RunParts& run, Reporter& reporter) {
   for (const std::string& warning : mpi::gpu_warnings(machine.places, machine.gpus)) reporter.warn(warning);
   for (const Reduction* reduction : {&run.sync.averaging, &run.sync.reduction})
     if (!reduction->left_out.empty()) reporter.warn(reduction->left_out);
+  if (run.sync.reduction.compression)
+    for (const std::string& warning : run.sync.reduction.compression->warnings()) reporter.warn(warning);
   if (start.machines.network)
     for (const std::string& warning : start.machines.network->summary.warnings) reporter.warn(warning);
   for (const std::string& note : start.values.continuation.notes) reporter.say(note);

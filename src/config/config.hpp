@@ -251,10 +251,17 @@ struct ReductionConfig {
 // Each strategy has kind(), which is strategy.kind, and state_kind(), which names the keys, besides the kind,
 // on which its state in a checkpoint depends.
 
+enum class Compression { none, powersgd };
+template <>
+inline constexpr auto words_of<Compression> = deck_words("none", "powersgd");
+
 /// strategy.kind = "all-reduce".
 struct AllReduceConfig {
   std::int64_t communicators = 1;
   bool overlap = true;  ///< All-reduce in parallel with backward
+  Compression compression = Compression::none;
+  std::int64_t compression_rank = 4;      ///< Enough for all models of Vogels et al. 2019
+  std::int64_t compression_start = 1000;  ///< Step; PyTorch's hook has the same
 
   StrategyKind kind() const { return StrategyKind::all_reduce; }
   std::string state_kind() const { return ""; }

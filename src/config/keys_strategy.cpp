@@ -93,6 +93,22 @@ class StrategyRules : public RuleChecks {
             "the errors kept from earlier gradients are of another loss scale; use \"bfloat16\"");
   }
 
+  void compression() {
+    const AllReduceConfig* strategy = config.all_reduce();
+    const bool compresses = strategy != nullptr && strategy->compression != Compression::none;
+    const auto excludes = [&](std::string_view other, bool has_other, std::string_view remedy) {
+      exclude("strategy.compression", compresses, other, has_other, remedy);
+    };
+    excludes("device.kind", config.device.kind != DeviceKind::cpu,
+             "gradients are compressed by the CPU's matrix products; use \"none\"");
+    excludes("strategy.wire", is_scaled(config.reduction.wire),
+             "both keep errors of what was sent; use \"float32\", \"float16\" or \"bfloat16\"");
+    excludes("device.precision", config.device.precision == DevicePrecision::float16,
+             "the errors kept from earlier gradients are of another loss scale; use \"bfloat16\"");
+    excludes("run.reproducible", config.run.reproducible,
+             "each worker rounds the products of its own gradients; use \"none\"");
+  }
+
   void local_sgd() {
     if (!usable({"strategy.kind"}) || config.local_sgd() == nullptr) return;
     const LocalSgdConfig& strategy = *config.local_sgd();
@@ -235,6 +251,7 @@ std::vector<Key> strategy_keys() {
   const Condition all_reduce = {"strategy.kind", {"all-reduce"}};
   const Condition reduces = {"strategy.kind", {"all-reduce", "local-sgd", "adaptive-local-sgd"}};
   const Condition scaled = {"strategy.wire", {"int8", "fp8", "fp4"}};
+  const Condition compresses = {"strategy.compression", {"powersgd"}};
   return {
       Key{"strategy.kind", strategy_kind(), any_value(), may_change,
           "How the workers agree on one model: \"all-reduce\" averages their gradients in every step, "
@@ -272,6 +289,19 @@ std::vector<Key> strategy_keys() {
           "strategy.overlap", any_value(), may_change,
           "Buckets are reduced during the backward pass; false: after it, to measure the gain")
           .only_for(all_reduce),
+      key<&AllReduceConfig::compression>(
+          "strategy.compression", any_value(), may_change,
+          "\"powersgd\" sends matrices of gradients as products of two thin ones, after the backward pass; "
+          "what that leaves out is added to the next step's gradients")
+          .only_for(all_reduce),
+      key<&AllReduceConfig::compression_rank>(
+          "strategy.compression_rank", at_least(1, max_count), may_change,
+          "Columns of the thin matrices; a matrix that they do not halve goes as it is")
+          .only_for(compresses),
+      key<&AllReduceConfig::compression_start>(
+          "strategy.compression_start", at_least(0, max_steps), may_change,
+          "Steps before the first compressed one, best a tenth of training: early gradients have more ranks")
+          .only_for(compresses),
       key<&ReductionConfig::bucket_mb>("strategy.bucket_mb", positive(1048576), may_change,
                                        "MiB of gradients that are reduced together")
           .only_for(reduces),
@@ -451,6 +481,7 @@ void check_strategy_rules(const Config& config, const DeckValues& given, Mistake
   rules.ranks_per_group();
   rules.all_reduce();
   rules.scaled_wire();
+  rules.compression();
   rules.local_sgd();
   rules.roles();
   rules.parameter_server();

@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/trace.hpp"
+#include "src/strategy/reduce/power_sgd.hpp"
 
 namespace flotilla {
 
@@ -40,13 +41,17 @@ DeviceSpan<float> GradientSums::complete(std::size_t bucket) {
 }
 
 void GradientSums::add_ready(std::int64_t begin, std::int64_t step) {
-  if (parts_.lanes == nullptr || !together_) return;
+  if (parts_.lanes == nullptr || !together_ || compresses(step)) return;
   // Header and statistics are final since the forward pass, so the last bucket is ready with the first
   // gradient.
   const std::int64_t final_from =
       begin == 0 ? 0 : begin + static_cast<std::int64_t>(leading_floats(parts_.model));
   for (; started_ < parts_.buckets.size() && parts_.buckets[started_].begin >= final_from; ++started_)
     parts_.lanes->start(complete(started_), step);
+}
+
+bool GradientSums::compresses(std::int64_t step) const {
+  return parts_.reduction->compression && parts_.reduction->compression->compresses(step);
 }
 
 void GradientSums::all_reduce(std::size_t bucket, std::int64_t step) {
@@ -67,6 +72,12 @@ void GradientSums::all_reduce_exactly(std::int64_t step) {
 
 void GradientSums::wait(std::int64_t step) {
   if (!together_) return;
+  if (compresses(step)) {
+    PowerSgd& compression = *parts_.reduction->compression;
+    compression.sum(step);
+    parts_.traffic.sent_bytes += static_cast<std::int64_t>(compression.sent_bytes());
+    return;
+  }
   all_reduce_exactly(step);
   if (parts_.lanes == nullptr) {
     for (std::size_t i = 0; i < parts_.buckets.size(); ++i) all_reduce(i, step);
@@ -91,6 +102,7 @@ std::vector<std::string> GradientSums::description() const {
                                         : parts_.lanes->size() == 1 ? ", on a thread of its own"
                                                                     : ", on threads of their own")};
   for (const std::string& line : reduction.table) lines.push_back(cat("  measured   ", line));
+  if (reduction.compression) lines.push_back(reduction.compression->description());
   return lines;
 }
 

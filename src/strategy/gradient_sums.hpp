@@ -15,7 +15,7 @@
 namespace flotilla {
 
 /// Sums a step's gradient array over the micro-steps of this worker and over the workers that step together,
-/// bucket by bucket while backward goes on.
+/// bucket by bucket while backward goes on, or compressed after it.
 class GradientSums {
  public:
   struct Parts {
@@ -60,6 +60,7 @@ class GradientSums {
 
  private:
   DeviceSpan<float> complete(std::size_t bucket);
+  bool compresses(std::int64_t step) const;
   void all_reduce(std::size_t bucket, std::int64_t step);
   void all_reduce_exactly(std::int64_t step);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "models/arena.hpp"
 #include "mpi/core/communicator.hpp"
 #include "src/optim/optimizer.hpp"
 
@@ -23,6 +24,8 @@ struct StateArray {
   std::string group;  ///< "parameters", "statistics", "optimizer/momentum", "strategy/outer_momentum"
   Layout layout = Layout::parameters;
   DeviceSpan<float> values;
+  /// Null: the network's. Arrays with others need not be in a checkpoint
+  const TensorSet* tensors = nullptr;
 };
 
 /// The arrays of the model, and the optimizer's slots unless it is null.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/strategy/sync_all_reduce.hpp"
 
+#include "src/strategy/reduce/power_sgd.hpp"
+
 namespace flotilla {
 
 void SyncAllReduce::start() {
@@ -12,6 +14,12 @@ void SyncAllReduce::start() {
 void SyncAllReduce::resume(const Resumption& resumed) {
   parts_.update.set_numbers(resumed.numbers);
   parts_.update.share(parts_.workers);
+}
+
+std::vector<StateArray> SyncAllReduce::live() {
+  std::vector<StateArray> arrays = parts_.update.arrays();
+  if (parts_.reduction.compression) arrays.push_back(parts_.reduction.compression->factors());
+  return arrays;
 }
 
 StrategyState SyncAllReduce::state() {
@@ -36,6 +44,7 @@ StrategyDescription SyncAllReduce::description() const {
   return {.transport = std::string(parts_.reduction.kind->word),
           .lines = parts_.sums.description(),
           .held_bytes = parts_.update.held_bytes() +
+                        (parts_.reduction.compression ? parts_.reduction.compression->held_bytes() : 0) +
                         static_cast<std::int64_t>(parts_.reduction.errors.size() * sizeof(float))};
 }
 

@@ -32,7 +32,7 @@ class SyncAllReduce : public Strategy {
   StepOutcome exchange(const StepInfo& info, const StepOutcome& own) override;
   Model consensus() override { return parts_.model; }
   StrategyState state() override;
-  std::vector<StateArray> live() override { return parts_.update.arrays(); }
+  std::vector<StateArray> live() override;
   Replicated replicated() const override { return {.model = parts_.model, .slots = true}; }
   StrategyDescription description() const override;
 

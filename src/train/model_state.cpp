@@ -67,7 +67,8 @@ std::vector<StateGroup> state_groups(const Network& network, std::span<const Sta
   std::vector<StateGroup> groups;
   for (const StateArray& array : arrays) {
     const bool statistics = array.layout == StateArray::Layout::statistics;
-    groups.push_back({array.group, statistics ? network.statistics() : network.parameters(), array.values});
+    const TensorSet& tensors = statistics ? network.statistics() : network.parameters();
+    groups.push_back({array.group, array.tensors == nullptr ? tensors : *array.tensors, array.values});
   }
   return groups;
 }

@@ -76,6 +76,11 @@ std::vector<std::string> plan_notes(const Config& config, const Sharding& shardi
   const std::int64_t last_step = config.train.epochs > 0
                                      ? begin.step + sharding.steps_until(begin.position, config.train.epochs)
                                      : end.step;
+  if (const AllReduceConfig* const strategy = config.all_reduce();
+      strategy != nullptr && strategy->compression != Compression::none &&
+      strategy->compression_start >= last_step)
+    notes.push_back(fmt::format(
+        "compression  never begins (strategy.compression_start): the run ends with step {}", last_step));
   if (config.local_sgd() != nullptr) note_period(*config.local_sgd(), sharding, begin, last_step, notes);
   return notes;
 }

@@ -24,6 +24,11 @@ bool is_of_strategy(const StateArray& array) {
   return array.group.starts_with("strategy/");
 }
 
+/// Whether an array begins anew because the checkpoint's run did not have it.
+bool begins_anew(const StateArray& array, const ValueSource& file) {
+  return array.tensors != nullptr && !has_group(file, array.group);
+}
+
 /// The data must be those of the checkpoint, but may lie elsewhere, and hold other samples where
 /// run.resume_with says so. @returns a note for each set to which that applies
 /// @param differences become of_machine for data that lie elsewhere; others are added
@@ -160,6 +165,7 @@ void restore_own(const LoadedCheckpoint& checkpoint, const CheckpointPart& saved
     restore_rows(path, *run.sync.embeddings->local());
   if (shared.empty()) return;
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  std::erase_if(shared, [&](const StateArray& array) { return begins_anew(array, file); });
   restore(file, checkpoint.path, *run.model.network, shared);
 }
 
@@ -171,6 +177,7 @@ void restore_shared(const LoadedCheckpoint& checkpoint, bool same_strategy, RunP
   std::vector<StateArray> arrays = run.sync.strategy->live();
   if (!same_strategy) std::erase_if(arrays, is_of_strategy);
   CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
+  std::erase_if(arrays, [&](const StateArray& array) { return begins_anew(array, file); });
   restore(file, checkpoint.path, *run.model.network, arrays);
 }
 
@@ -179,7 +186,7 @@ bool is_of_same_strategy(const LoadedCheckpoint& checkpoint, RunParts& run) {
   if (read_saved_deck(checkpoint.state.deck).state_kind() != run.config.state_kind()) return false;
   const CheckpointFile file(checkpoint.path, CheckpointFile::Content::everything);
   return std::ranges::all_of(run.sync.strategy->live(), [&](const StateArray& array) {
-    return !is_of_strategy(array) || has_group(file, array.group);
+    return !is_of_strategy(array) || has_group(file, array.group) || begins_anew(array, file);
   });
 }
 

@@ -100,9 +100,12 @@ RunModel::RunModel(const Config& deck, const Machine& on, const RunData& data)
       machine.servers == nullptr || config.server()->mode == ServerMode::geo || machine.workers.is_root();
   const std::size_t slots = optimizes ? rule_state_names(update_rule(config.optimizer)).size() : 0;
   const ArrayCounts counts = array_counts(config, machine.servers != nullptr, *network);
-  require_room(machine, static_cast<std::int64_t>(slots) * network->layout().size() +
-                            static_cast<std::int64_t>(counts.held + counts.summed) +
-                            initialised_at_once(network->parameters()));
+  const AllReduceConfig* const reduces = config.all_reduce();
+  const bool keeps_errors = reduces != nullptr && reduces->compression != Compression::none;
+  require_room(machine,
+               (static_cast<std::int64_t>(slots) + (keeps_errors ? 1 : 0)) * network->layout().size() +
+                   static_cast<std::int64_t>(counts.held + counts.summed) +
+                   initialised_at_once(network->parameters()));
   agree(machine.workers, machine.places, [&] {
     const mpi::CpuProgressScope working(machine.watchdog, "making the optimizer");
     if (optimizes) optimizer = make_optimizer(config.optimizer, network->layout(), device);

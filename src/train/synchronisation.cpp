@@ -11,6 +11,7 @@
 #include "src/optim/parameter_patterns.hpp"
 #include "src/parameter_server/worker/served_worker.hpp"
 #include "src/strategy/local_sgd/local_sgd.hpp"
+#include "src/strategy/reduce/power_sgd.hpp"
 #include "src/strategy/sync_all_reduce.hpp"
 
 namespace flotilla {
@@ -124,6 +125,9 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
   if (machine.exchange && reduction.first().queues()) machine.exchange->use_nccl(reduction.lanes);
   if (reduction.exact) buckets.back().begin = static_cast<std::int64_t>(leading_floats(model.weights));
   choices["strategy.all_reduce"] = reduction.kind->word;
+  if (const AllReduceConfig* const deck = config.all_reduce();
+      deck != nullptr && deck->compression != Compression::none)
+    compress(*deck, spans);
   if (averages) {
     const std::size_t count = model.weights.parameters.size() + model.weights.statistics.size();
     const DeviceSpan<float> all = model.models.values().subspan(0, count);
@@ -132,6 +136,38 @@ void Synchronisation::connect_workers(const std::map<std::string, std::string>& 
     choices["strategy.averaging"] = averaging.kind->word;
   }
   model.initialise();
+}
+
+/// Collective. Makes what compresses gradients, over the kind of all-reduce that sums them otherwise.
+void Synchronisation::compress(const AllReduceConfig& deck, std::span<const DeviceSpan<float>> spans) {
+  const Machine& machine = model.machine;
+  const Config& config = model.config;
+  const TensorSet& tensors = model.network->parameters();
+  CompressionCut cut;
+  AllReducePlan plan;
+  agree(machine.workers, machine.places, [&] {
+    cut = cut_for_compression(tensors, deck.compression_rank);
+    if (cut.products.empty())
+      throw UserError(cat("strategy.compression_rank = ", deck.compression_rank,
+                          " halves no matrix of this model: give a smaller one, or strategy.compression = "
+                          "\"none\""));
+    plan = plan_all_reduce(config.reduction, {.places = machine.places,
+                                              .saved = std::string(reduction.kind->word),
+                                              .no_nccl = no_nccl(machine.gpus, mpi::has_nccl())});
+  });
+  fit_to_shared_memory(plan, config.reduction.all_reduce == AllReduceWord::automatic,
+                       cut.count(leading_floats(model.weights)), machine.workers);
+  reduction.compression =
+      std::make_shared<PowerSgd>(PowerSgd::Parts{.device = *machine.device,
+                                                 .watchdog = machine.watchdog,
+                                                 .workers = machine.workers,
+                                                 .tensors = tensors,
+                                                 .gradients = model.gradients(),
+                                                 .cut = std::move(cut),
+                                                 .start = deck.compression_start,
+                                                 .seed = static_cast<std::uint64_t>(config.run.seed)},
+                                 plan, machine.host);
+  if (machine.workers.size() > 1) reduction.compression->measure(reduction.first(), spans);
 }
 
 /// Collective. Tells the servers what they hold.

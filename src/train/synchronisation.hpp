@@ -45,9 +45,9 @@ struct Synchronisation {
   /// no exchange.
   std::size_t rows_ahead() const;
   /// Time that the training thread waited for synchronised batch norm and for rows, in forward and backward.
-  /// This worker's errors of a scaled wire, for its own part of a checkpoint; empty: none.
-  std::vector<StateArray> wire_errors();
   std::int64_t waited_ns() const;
+  /// This worker's errors of a scaled wire or of compression, for its own part of a checkpoint; empty: none.
+  std::vector<StateArray> wire_errors();
   std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
 
   RunModel& model;
@@ -70,6 +70,7 @@ struct Synchronisation {
  private:
   void connect_workers(const std::map<std::string, std::string>& saved_choices);
   void connect_servers(const RunData& data);
+  void compress(const AllReduceConfig& deck, std::span<const DeviceSpan<float>> spans);
   void watch();
   void make_step(std::span<trace::Sink* const> communication_sinks, FailureHandler& failure);
   std::unique_ptr<Embeddings> make_embeddings(const RunData& data);

@@ -178,6 +178,20 @@ TEST(Rules, GroupsAndWiresNeedAnAllReduceThatHasThem) {
   EXPECT_NE(strategy("communicators = 0\n"), "");
 }
 
+TEST(Rules, CompressionExcludesWhatItsErrorsOrItsDeviceDoNotGoWith) {
+  const auto mistake = [](Texts more) {
+    more.emplace_back("strategy.compression=powersgd");
+    return mistakes_of(good_deck, more);
+  };
+  EXPECT_EQ(
+      mistake({"strategy.compression_rank=2", "strategy.compression_start=0", "strategy.wire=bfloat16"}), "");
+  for (const char* other : {"strategy.wire=int8", "device.kind=cuda", "device.kind=reference",
+                            "device.precision=float16", "run.reproducible=true"})
+    EXPECT_NE(mistake({other}).find("strategy.compression and "), std::string::npos) << other;
+  EXPECT_NE(mistake({"strategy.compression_rank=0"}), "");
+  EXPECT_NE(mistakes_of(good_deck, {"strategy.compression_rank=2"}), "");
+}
+
 TEST(Rules, NcclAddsInTheMemoryOfGpusAsItIsThere) {
   const auto mistake = [](Texts more) {
     more.emplace_back("strategy.all_reduce=nccl");

@@ -9,6 +9,7 @@
 #include "mpi/all_reduce/choose_all_reduce.hpp"
 #include "mpi/core/shared_memory.hpp"
 #include "src/job/failure.hpp"
+#include "src/strategy/reduce/power_sgd.hpp"
 
 namespace flotilla {
 
@@ -69,9 +70,11 @@ void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count
 
 void Reduction::clear_errors() {
   if (rounds()) std::ranges::fill(host_span(errors.span()), 0.0F);
+  if (compression) compression->clear_errors();
 }
 
 std::vector<StateArray> Reduction::error_arrays(std::size_t first, std::size_t count) {
+  if (compression) return {compression->errors()};
   if (!rounds()) return {};
   return {{"strategy/wire_errors", StateArray::Layout::parameters, errors.span().subspan(first, count)}};
 }
@@ -80,6 +83,8 @@ std::vector<int> Reduction::missing_ranks() const {
   std::set<int> all;
   for (const auto& lane : lanes)
     for (const int rank : lane->missing_ranks()) all.insert(rank);
+  if (compression)
+    for (const int rank : compression->reduction().missing_ranks()) all.insert(rank);
   return {all.begin(), all.end()};
 }
 
@@ -88,7 +93,7 @@ std::string Reduction::failure() const {
     std::string failure = lane->failure();
     if (!failure.empty()) return failure;
   }
-  return {};
+  return compression ? compression->reduction().failure() : std::string();
 }
 
 Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& world,

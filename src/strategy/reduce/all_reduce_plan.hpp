@@ -53,6 +53,8 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds&
 void fit_to_shared_memory(AllReducePlan& plan, bool automatic, std::size_t count,
                           const mpi::Communicator& all);
 
+class PowerSgd;
+
 /// The all-reduce of a run.
 struct Reduction {
   const mpi::AllReduceKind* kind = nullptr;
@@ -65,16 +67,18 @@ struct Reduction {
   std::string description;                      ///< "hierarchical in 2 groups, float16, 2 communicators"
   std::vector<std::string> table;               ///< Measured times of "auto"; empty: none
   std::string left_out;                         ///< AllReducePlan::left_out
+  std::shared_ptr<PowerSgd> compression;        ///< Sums later steps in place of the lanes; null: none
 
   bool rounds() const { return rounding != nullptr; }
   /// Forgets the errors that are left.
   void clear_errors();
-  /// The errors of `count` values of the array from `first` on, for the worker's own part of a checkpoint;
-  /// empty: none.
+  /// The errors of `count` values of the array from `first` on, or those of compression, for the worker's own
+  /// part of a checkpoint; empty: none.
   std::vector<StateArray> error_arrays(std::size_t first, std::size_t count);
   mpi::Collectives& first() const { return *lanes.front(); }
-  std::vector<int> missing_ranks() const;  ///< Missing ranks of any lane. Safe from another thread.
-  std::string failure() const;             ///< Failure of any lane; empty: none. Safe from another thread.
+  std::vector<int> missing_ranks()
+      const;                    ///< Missing ranks of any lane or of compression. Safe from another thread.
+  std::string failure() const;  ///< Failure of any lane; empty: none. Safe from another thread.
 };
 
 class ReducedArray;
