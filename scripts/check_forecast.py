@@ -5,9 +5,10 @@
     sudo python3 scripts/check_forecast.py [--flotilla build/cpu/flotilla] [--case TEXT] [--seconds 6]
 
 Each case is measured in turn within a minute: bench step before and after, with as many ranks on this machine as the case has, since
-its hosts share the processors; training in between. bench input and, inside a host, bench all-reduce are measured once; the network is
-what the links are shaped to, less the headers of TCP, both ways at a time: what hosts, ranks and strategies take follows from the model. Printed are
-milliseconds of a step. Needs root, iproute2 and Open MPI 4, as tests/hosts/hosts.sh.
+its hosts share the processors; training in between. bench input and, inside a host, bench all-reduce are measured once. The network is
+what the links are shaped to, less the headers of TCP; with more than two ranks, large messages between two of them take twice as long
+both ways at a time (Open MPI 4 over TCP: MPI_Sendrecv of 512 KiB on such hosts, 1.9 to 2.2). What hosts, ranks and strategies take
+follows from the model. Printed are milliseconds of a step. Needs root, iproute2 and Open MPI 4, as tests/hosts/hosts.sh.
 """
 import argparse
 import json
@@ -108,7 +109,7 @@ class Machine:
         network = None
         if hosts > 1:
             run(HOSTS, "shape", link)
-            network = f"{LATENCY_US},{PAYLOAD * float(link.removesuffix('mbit')) / 1e3:.4g}"
+            network = f"{LATENCY_US},{PAYLOAD * float(link.removesuffix('mbit')) / 1e3:.4g},{2 if hosts * each > 2 else 1}"
         workers = hosts * each // 2 if keys is SERVERS else hosts * each
         self.measure_once(workers)
         step = self.steps_alone(workers)

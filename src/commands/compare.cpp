@@ -23,6 +23,7 @@
 #include "src/data/dataset.hpp"
 #include "src/files/atomic_file.hpp"
 #include "src/job/failure.hpp"
+#include "src/job/same_on_all_ranks.hpp"
 #include "src/job/stop_request.hpp"
 #include "src/observe/console.hpp"
 #include "src/observe/print.hpp"
@@ -120,7 +121,7 @@ DataIdentities data_of(Config config) {
 /// Collective. Rank 0 reads the folders of all trainings. @throws AgreedFailure naming all that hold runs of
 /// other decks, on other data or of other numbers of workers
 std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Communicator& world) {
-  std::vector<std::int32_t> found(prepared.trainings.size());
+  std::vector<Progressed> found(prepared.trainings.size());
   agree(world, [&] {
     if (!world.is_root()) return;
     std::string others;
@@ -130,7 +131,7 @@ std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Commu
       try {
         const int workers = roles_of(config, prepared.places).count(mpi::Role::worker);
         const Progressed progress = progress_in(config.run.output, config.resolved_text, workers);
-        found[i] = static_cast<std::int32_t>(progress);
+        found[i] = progress;
         if (progress == Progressed::not_begun) continue;
         if (!data) data = data_of(config);
         check_data(config.run.output, read_figures(config.run.output, std::nullopt).data,
@@ -141,10 +142,8 @@ std::vector<Progressed> find_progress(const Prepared& prepared, const mpi::Commu
     }
     if (!others.empty()) throw UserError(others);
   });
-  world.broadcast(std::span(found));
-  std::vector<Progressed> progress;
-  for (const std::int32_t each : found) progress.push_back(static_cast<Progressed>(each));
-  return progress;
+  broadcast_packed(found, world);
+  return found;
 }
 
 /// Collective. Whether any rank was asked to stop.

@@ -34,7 +34,7 @@ struct ForecastArguments {
   std::vector<std::string> overrides;
   std::vector<int> hosts;
   std::vector<int> ranks_per_host;
-  std::vector<double> network;        ///< Microseconds, Gbit/s; empty: not known
+  std::vector<double> network;        ///< Microseconds, Gbit/s, both_ways; empty: not known
   std::vector<std::int64_t> periods;  ///< Of local SGD
   std::vector<double> bucket_mb;      ///< Empty: the deck's
   // JSON files of benchmarks; empty: they run here.
@@ -128,6 +128,7 @@ class Forecaster {
     if (!arguments.network.empty()) {
       interconnect_.latency_s = arguments.network[0] * 1e-6;
       interconnect_.bytes_per_s = arguments.network[1] * 1e9 / 8;
+      if (arguments.network.size() > 2) interconnect_.both_ways = arguments.network[2];
     }
     interconnect_.wire_share =
         static_cast<double>(mpi::encoded_bytes(config.reduction.wire, mpi::scale_block)) /
@@ -321,8 +322,10 @@ Subcommand forecast_command() {
             };
             numbers("--hosts", arguments.hosts, "Numbers of hosts: 1,2,4")->required();
             numbers("--ranks-per-host", arguments.ranks_per_host, "Ranks on each: 1,2")->required();
-            numbers("--network", arguments.network, "Of each host: latency in µs and Gbit/s, as 30,10")
-                ->expected(2);
+            numbers("--network", arguments.network,
+                    "Of each host: latency in µs, Gbit/s, and how many times as long messages take both ways "
+                    "at a time (1), as 30,10,2")
+                ->expected(2, 3);
             numbers("--periods", arguments.periods, "Also local SGD with these periods: 8,64");
             numbers("--bucket-mb", arguments.bucket_mb, "Sizes of buckets to compare, MiB (the deck's)");
             command.add_option("--step", arguments.step, "JSON file of bench step (it runs here)");

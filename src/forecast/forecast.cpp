@@ -12,6 +12,9 @@ namespace flotilla {
 
 namespace {
 
+/// Open MPI 4 and 5 send larger arrays in halves (coll_tuned_decision_fixed.c, 4 to 63 ranks).
+constexpr double most_whole_bytes = 8192.0;
+
 std::span<const std::vector<double>> taken(const MeasuredSteps& measured, int ranks) {
   require(!measured.empty() && !measured.front().empty() && ranks > 0, "a forecast without times of steps");
   return std::span(measured).first(std::min(measured.size(), static_cast<std::size_t>(ranks)));
@@ -31,6 +34,11 @@ std::optional<double> measured_s(const Interconnect& on, std::string_view algori
   if (below == nullptr) return above == nullptr ? std::nullopt : std::optional(above->seconds);
   if (above == nullptr) return below->seconds * bytes / below->bytes;
   return std::lerp(below->seconds, above->seconds, (bytes - below->bytes) / (above->bytes - below->bytes));
+}
+
+/// As both_ways, where messages with several ranks begin at once: while one waits, another has the way free.
+double at_once(const Interconnect& on) {
+  return (1.0 + on.both_ways) / 2.0;
 }
 
 void check_network(const Interconnect& on) {
@@ -93,17 +101,21 @@ double all_reduce_s(const Interconnect& on, std::string_view algorithm, const Ra
   const int doublings = std::bit_width(static_cast<unsigned>(grid.hosts - 1));
   const int messages = by_host ? doublings + doublings % 2 : 2 * doublings;
   const double sent_s = bytes * on.wire_share / on.bytes_per_s;
-  const double halved_s = messages * on.latency_s + 2.0 * (grid.hosts - 1) / grid.hosts * sent_s;
-  const double whole_s = doublings * (on.latency_s + grid.ranks_per_host * sent_s);
-  return inside_s + (by_host ? halved_s : std::min(halved_s, whole_s));
+  const double exchanged_s = sent_s * (by_host ? at_once(on) : on.both_ways);
+  const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(grid.hosts)));
+  const bool folds = !by_host && grid.ranks_per_host == 1 && power < grid.hosts;
+  const int halving = folds ? power : grid.hosts;
+  const double folded_s = folds ? 3 * on.latency_s + exchanged_s / 2.0 + 1.5 * sent_s : 0.0;
+  const double halved_s = folded_s + messages * on.latency_s + 2.0 * (halving - 1) / halving * exchanged_s;
+  const double whole_s = doublings * (on.latency_s + grid.ranks_per_host * exchanged_s);
+  return inside_s + (by_host || bytes > most_whole_bytes ? halved_s : std::min(halved_s, whole_s));
 }
 
 double exchange_s(const Interconnect& on, const RankGrid& grid, double bytes) {
   if (grid.hosts == 1) return 0.0;
   check_network(on);
-  // Out of a host with one rank go its pushes or its answers; out of others both, less what stays in the
-  // host.
-  const double away = grid.ranks_per_host == 1 ? 1.0 : grid.ranks_per_host * (1.0 - 1.0 / grid.hosts);
+  // Pushes go out of a host with one rank, or answers; out of others both, less what stays in the host.
+  const double away = grid.ranks_per_host == 1 ? at_once(on) : grid.ranks_per_host * (1.0 - 1.0 / grid.hosts);
   return 2 * on.latency_s + away * bytes * on.wire_share / on.bytes_per_s;
 }
 

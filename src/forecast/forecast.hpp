@@ -48,6 +48,9 @@ struct Interconnect {
   /// bytes_per_s. 0: not known
   double latency_s = 0.0;
   double bytes_per_s = 0.0;
+  /// The time of messages both ways at a time between two ranks, by that of one of them. With Open MPI 4 over
+  /// TCP 2 where a rank has several partners.
+  double both_ways = 1.0;
   double wire_share = 1.0;  ///< Of the bytes that travel between hosts: 0.5 with a half wire
 };
 
@@ -55,7 +58,10 @@ struct Interconnect {
 /// ranks; else what was measured in one host with as many ranks, and between H hosts (Thakur, Rabenseifner &
 /// Gropp 2005) in halves, 2 (H − 1) / H of the bytes out of each host, whose ranks share its connection, by
 /// 2 ⌈log₂ H⌉ messages one after another (of "hierarchical" 2 ⌈log₄ H⌉: mpi/all_reduce/sum_tree.hpp); by MPI
-/// small arrays whole, ⌈log₂ H⌉ times by each rank. @throws UserError naming the measurement that is missing
+/// small arrays whole, ⌈log₂ H⌉ times by each rank. Where H is no power of two, MPI first adds what pairs of
+/// ranks have (half of the bytes both ways, then half one way), and sends the second ones the sum at the end.
+/// Messages of "hierarchical", and those of servers, begin at once and lose half of what both_ways loses.
+/// @throws UserError naming the measurement that is missing
 double all_reduce_s(const Interconnect& on, std::string_view algorithm, const RankGrid& grid, double bytes);
 
 /// The time of a push of `bytes` by each worker and its answer to it, parts of which come back while others

@@ -30,22 +30,16 @@ constexpr std::int64_t min_threads = 4;  // small files wait for a network file 
 /// Collective. The list that rank 0 makes.
 StagePlan plan_on_root(const Config& config, const mpi::Communicator& workers,
                        const std::vector<mpi::Place>& places, mpi::Watchdog& watchdog) {
-  std::string text;
-  std::string left_out;
-  watchdog.beat("listing data to stage", -1);
+  const auto listing = [&] { watchdog.beat("listing data to stage", -1); };
+  listing();
   check_data_files_on_hosts(config, false, workers, places);
+  StagePlan plan;
   agree(workers, [&] {
-    if (!workers.is_root()) return;
-
-    const StagePlan plan =
-        plan_staging(config.data, config.model.classes, [&] { watchdog.beat("listing data to stage", -1); });
-    text = plan.text();
-    left_out = plan.left_out;
+    if (workers.is_root()) plan = plan_staging(config.data, config.model.classes, listing);
   });
+  std::string text = workers.is_root() ? plan.text() : "";
   workers.broadcast(text);
-  StagePlan plan = StagePlan::of_text(text);
-  plan.left_out = left_out;
-  return plan;
+  return workers.is_root() ? plan : StagePlan::of_text(text);
 }
 
 Staging copy_here(const StagePlan& plan, const Config& config, const std::string& host, bool speaks,

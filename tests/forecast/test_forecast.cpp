@@ -77,6 +77,21 @@ TEST(AllReduce, BetweenHostsSendsTwoHalvesOrAllAtOnce) {
   EXPECT_THROW(all_reduce_s({}, "mpi", {2, 1}, 1000.0), UserError);
 }
 
+TEST(AllReduce, OfMpiAmongThreeHostsFoldsTwoOfThem) {
+  // Half of 4,000 bytes both ways, half and all one way, and all of them between two hosts; 7 messages.
+  EXPECT_EQ(all_reduce_s(cluster(), "mpi", {3, 1}, 40000.0), 7 * 0.25 + 20.0 + 20.0 + 40.0 + 40.0);
+}
+
+TEST(AllReduce, TakesLongerWhereMessagesBothWaysDo) {
+  Interconnect on = cluster();
+  on.both_ways = 2.0;
+  EXPECT_EQ(all_reduce_s(on, "mpi", {2, 1}, 4000.0), 0.25 + 8.0);
+  EXPECT_EQ(all_reduce_s(on, "mpi", {4, 1}, 4000.0), 1.0 + 12.0);
+  EXPECT_EQ(all_reduce_s(on, "hierarchical", {2, 2}, 1000.0), 0.5 + 0.5 + 1.5);
+  EXPECT_EQ(exchange_s(on, {4, 1}, 1000.0), 2.0);
+  EXPECT_EQ(exchange_s(on, {2, 2}, 1000.0), 1.5) << "pushes and answers go the same way";
+}
+
 TEST(AllReduce, OnAnInfiniteNetworkTakesWhatItTakesInsideAHost) {
   Interconnect fast = cluster();
   fast.latency_s = 0.0;
