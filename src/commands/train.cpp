@@ -146,12 +146,15 @@ int report_end(const Ending& ending, double seconds, const RunParts& run, Report
   std::array<std::int64_t, 2> largest{peak_memory_bytes(), static_cast<std::int64_t>(ending.too_short)};
   workers.all_reduce(std::span<std::int64_t>(largest), mpi::Op::max);
   const LossScale& scale = run.model.loss_scale;
+  const bool alone = workers.size() == 1 && run.machine.servers == nullptr;
   write_last<UserError>(ending, reporter, [&] {
     reporter.end({.reason = ending.reason,
                   .step = ending.step,
                   .seconds = seconds,
                   .peak_memory_bytes = largest[0],
-                  .skipped_steps = scale.enabled() ? std::optional(scale.skipped()) : std::nullopt});
+                  .skipped_steps = scale.enabled() ? std::optional(scale.skipped()) : std::nullopt,
+                  .exposed_comm_s = alone ? std::nullopt : std::optional(ending.exposed_comm_s),
+                  .sent = run.sync.sent()});
   });
   const bool too_short = largest[1] > 0 && !job_has_advanced;
   if (too_short && workers.is_root())

@@ -227,6 +227,15 @@ std::string console_line(const EndReport& report) {
                      duration_text(report.seconds), bytes_text(report.peak_memory_bytes));
 }
 
+std::string communication_line(const EndReport& report) {
+  std::string kinds;
+  for (const auto& [kind, bytes] : report.sent)
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", kind, bytes_text(bytes));
+  if (kinds.empty()) return "";
+  return fmt::format("communication: worker 0 sent {} and waited {}", kinds,
+                     duration_text(report.exposed_comm_s.value_or(0.0)));
+}
+
 std::string bytes_text(std::int64_t bytes) {
   double value = static_cast<double>(bytes);
   const char* unit = "B";

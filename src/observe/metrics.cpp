@@ -12,9 +12,8 @@ namespace {
 constexpr Metric all_metrics[] = {
     {.key = "loss",
      .unit = "nats",
-     .meaning = "mean over the samples, with train.label_smoothing and train.class_weights as in training; "
-                "of model.loss = \"mse\", "
-                "\"mae\" and \"huber\" in units of the scaled targets",
+     .meaning = "mean over the samples, smoothed and weighted as in training; of numbers in units of the "
+                "scaled targets",
      .less_is_better = true,
      .averaged = true,
      .shown_averaged = true,
@@ -46,14 +45,14 @@ constexpr Metric all_metrics[] = {
     {.key = "balanced_accuracy",
      .of = MetricOf::classes,
      .unit = "fraction",
-     .meaning = "mean over the classes of the share of their samples that are right",
+     .meaning = "mean over the classes of their right shares",
      .averaged = true,
      .shown = Shown::no,
      .label = "balanced"},
     {.key = "roc_auc",
      .of = MetricOf::classes,
-     .meaning = "area under the ROC curve of each class against all others, mean over the classes, from bins "
-                "of the probabilities; up to 1000 classes",
+     .meaning =
+         "area under the ROC curve of each class against all others, mean of up to 1000 classes, from bins",
      .averaged = true,
      .shown = Shown::no,
      .label = "ROC AUC"},
@@ -65,7 +64,7 @@ constexpr Metric all_metrics[] = {
     {.key = "rmse",
      .of = MetricOf::numbers,
      .meaning = "root of the mean squared error over samples and outputs, in units of the data; this and the "
-                "next two are of model.loss = \"mse\", \"mae\" and \"huber\"",
+                "next two are of numbers",
      .less_is_better = true,
      .of_each = true,
      .averaged = true,
@@ -89,8 +88,7 @@ constexpr Metric all_metrics[] = {
     {.key = "accuracy",
      .of = MetricOf::labels,
      .unit = "fraction",
-     .meaning = "of the labels that are right at probability 0.5; this and the next are of model.loss = "
-                "\"binary\"",
+     .meaning = "of the labels that are right at probability 0.5; this and the next: binary",
      .compared = true,
      .of_each = true,
      .averaged = true,

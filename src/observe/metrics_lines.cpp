@@ -43,8 +43,7 @@ void visit_keys(Report& report, Visitor& key) {
   key("workers", report.workers, "ranks", "ranks that train");
   key("hosts", report.hosts, "", "that the ranks run on, servers included");
   key("steps", report.steps, "steps",
-      "done at the end of the run: so far, and those that remain with this batch; 0: not known, where "
-      "train.seconds ends the run");
+      "done at the end of the run; 0: not known, where train.seconds ends it");
   key("steps_per_epoch", report.steps_per_epoch, "steps", "of an epoch");
   key("first_step", report.first_step, "steps", "done before; more than 0 after a resume");
   key("global_batch_size", report.global_batch_size, "samples", "over all workers and micro-steps");
@@ -52,9 +51,7 @@ void visit_keys(Report& report, Visitor& key) {
   key("device", report.device, "", "what computes");
   key("all_reduce", report.all_reduce, "", "how gradients are added");
   visit_value(report.data, "data.train", [&](std::optional<std::string>& identity) {
-    key("train_data", identity, "",
-        "number of samples of data.train, and a checksum of their labels, sizes and 64 of them; equal for "
-        "equal samples, wherever they lie");
+    key("train_data", identity, "", "samples of data.train and a checksum of them, equal for equal samples");
   });
   visit_value(report.data, "data.validation", [&](std::optional<std::string>& identity) {
     key("validation_data", identity, "", "the same of data.validation");
@@ -73,46 +70,39 @@ void visit_keys(Report& report, Visitor& key) {
   key("batch", report.batch, "batches", "of the epoch, from 1 to steps_per_epoch");
   key("loss", report.loss, "nats", "mean over the workers");
   key("loss_mean", report.loss_mean, "nats",
-      "mean of the losses of the steps since the last report; where workers step by themselves, as with "
-      "local SGD, of those of this rank");
+      "mean since the last report; where workers step by themselves of this rank");
   key("learning_rate", report.learning_rate, "", "of this step");
   key("samples_per_s", report.samples_per_s, "samples/s",
-      "of all workers since the last report, without validation, checkpoint stalls and the first 10 steps");
+      "of all workers since the last report, without validation, stalls and the first 10 steps");
   key("step_s", report.step_s, "s", "a step, mean since the last report");
   key("exposed_comm_s", report.exposed_comm_s, "s", "a step's wait for communication");
   key("input_wait_s", report.input_wait_s, "s", "a step's wait for the loader");
   key("forward_s", report.forward_s, "s",
-      "a step's forward pass on this rank, without waits for others; of a GPU, the time to queue it, as in "
-      "the next two");
+      "a step's forward pass, without waits; of a GPU, the time to queue it, as in the next two");
   key("backward_s", report.backward_s, "s", "a step's backward pass");
   key("optimizer_s", report.optimizer_s, "s", "a step's update of the model; 0 where servers do it");
   key("sent_bytes", report.sent_bytes, "bytes", "sent by this rank in a step");
   key("memory_bytes", report.memory_bytes, "bytes", "resident memory of this rank at the report");
   key("period", report.period, "steps", "of local SGD, from one averaging to the next");
   key("staleness", report.staleness, "updates",
-      "of servers by other workers between a worker's pull and its next push, mean over the workers and "
-      "since "
-      "the last report; with server.mode other than \"sync\"");
+      "of servers by others between a worker's pull and next push, mean since the last report; server.mode "
+      "other than \"sync\"");
   key("loss_scale", report.loss_scale, "", "of this rank's next step; in float16");
   key("skipped_steps", report.skipped_steps, "steps",
-      "of this rank that overflowed in float16 and were skipped, since the start of training");
+      "of this rank that overflowed in float16, since the start");
   key("accuracy_top1", report.accuracy_top1, "fraction", "of the label having the highest logit");
   key("accuracy_top5", report.accuracy_top5, "fraction", "of the label being among the five highest");
   key("auc", report.auc, "",
-      "area under the ROC curve, of clicks: the epoch's samples so far, each predicted before it was "
-      "learned");
+      "area under the ROC curve, of clicks of the epoch, each predicted before it was learned");
   key("batch_auc", report.batch_auc, "", "the same of the last 20 batches of each worker");
   key("wait_s", report.wait_s, "s",
-      "a step's wait for the other workers and the wire, mean over the workers; this and the next are absent "
-      "with "
-      "one worker");
+      "a step's wait for workers and wire, mean over the workers; this and the next are absent with one");
   key("compute_s", report.compute_s, "s", "forward and backward pass of a step, mean over the workers");
   key("slowest_rank", report.slowest_rank, "", "that cost the others most since the last report");
   key("slowest_host", report.slowest_host, "", "where it runs");
   key("slowest_phase", report.slowest_phase, "", "in which it fell behind the others");
   key("slowest_times", report.slowest_times, "steps", "to whose end it came last");
-  key("slowest_cost_s", report.slowest_cost_s, "s",
-      "that all would have gained, had it come with the next one");
+  key("slowest_cost_s", report.slowest_cost_s, "s", "that it cost all against the next one");
 }
 
 /// With more outputs a line of metrics.jsonl holds the figures over all outputs only.
@@ -174,14 +164,11 @@ void visit_keys(Report& report, Visitor& key) {
     visit_figure(report.averages, key, metric, metric.average_key(), meaning);
     meaning = "of the averaged weights";
   }
-  key("epoch_s", report.epoch_s, "s", "that the steps of the epoch took, if this run did all of them");
+  key("epoch_s", report.epoch_s, "s", "of the epoch's steps, if this run did all");
   key("best_of", report.best_of, "",
-      "key of the figure by which validations are compared: checkpoint.best, else accuracy_top1, of clicks "
-      "auc, of numbers r2, of labels that are 0 or 1 accuracy; with train.average_decay that of the averaged "
-      "weights");
-  key("best", report.best, "",
-      "its best value so far, also over resumes; missing where a run ends between two validations: that one "
-      "does not count");
+      "key by which validations are compared: checkpoint.best or its default; with train.average_decay of "
+      "the averaged weights");
+  key("best", report.best, "", "its best value so far, also over resumes");
   key("best_epoch", report.best_epoch, "epochs", "begun before the one with that value");
   visit_figures(report.figures, key, {MetricOf::clicks});
 }
@@ -205,6 +192,18 @@ void visit_keys(Report& report, Visitor& key) {
   key("seconds", report.seconds, "s", "from start to end");
   key("peak_memory_bytes", report.peak_memory_bytes, "bytes", "resident, the largest of all ranks");
   key("skipped_steps", report.skipped_steps, "steps", "as in \"step\"");
+  key("exposed_comm_s", report.exposed_comm_s, "s", "worker 0's waits for communication");
+  for (const auto& [kind, meaning] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"gradients", "of gradients, sent by worker 0, as the next; absent: none"},
+           {"parameters", "of averaged parameters or differences"},
+           {"statistics", "of statistics"},
+           {"slots", "of averaged slots"},
+           {"sums", "of losses, agreements"},
+           {"evaluation", "of averages to evaluate or save"},
+           {"servers", "to servers"}})
+    visit_value(report.sent, kind, [&](std::optional<std::int64_t>& bytes) {
+      key(cat("sent_", kind, "_bytes").c_str(), bytes, "bytes", meaning);
+    });
 }
 
 template <class Report>

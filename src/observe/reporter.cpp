@@ -242,6 +242,8 @@ void Reporter::end(const EndReport& report) {
     if (console.verbosity() != Verbosity::verbose && !impl_->last_checkpoint.empty())
       console.line("checkpoint   " + impl_->last_checkpoint, Message::result);
   }
+  if (const std::string line = communication_line(report); !line.empty())
+    impl_->to_console(line, Message::progress);
   const bool goes_on = exit_code_of_reason(report.reason) == exit_stopped;
   impl_->to_files_and_console(
       report, console_line(report) + (goes_on ? "; run the same command again to resume" : ""),

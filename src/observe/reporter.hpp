@@ -94,6 +94,8 @@ struct EndReport {
   double seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;  ///< The largest of all ranks
   std::optional<std::int64_t> skipped_steps{};
+  std::optional<double> exposed_comm_s{};      ///< Of worker 0; absent with one
+  std::map<std::string, std::int64_t> sent{};  ///< Bytes that worker 0 has sent, by what they are
 };
 
 /// The amount of output of a command.

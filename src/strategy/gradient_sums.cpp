@@ -67,7 +67,7 @@ void GradientSums::all_reduce_exactly(std::int64_t step) {
   const trace::Span span("all-reduce of sums");
   parts_.watchdog.beat("all-reduce of sums", step);
   mpi::all_reduce_now(*exact, leading_part(parts_.gradients, parts_.model), step);
-  parts_.traffic.sent_bytes += static_cast<std::int64_t>(exact->sent_bytes(leading_floats(parts_.model)));
+  parts_.traffic.count(*exact, Sent::sums, leading_floats(parts_.model), parts_.model.statistics.size());
 }
 
 void GradientSums::wait(std::int64_t step) {
@@ -75,7 +75,7 @@ void GradientSums::wait(std::int64_t step) {
   if (compresses(step)) {
     PowerSgd& compression = *parts_.reduction->compression;
     compression.sum(step);
-    parts_.traffic.sent_bytes += static_cast<std::int64_t>(compression.sent_bytes());
+    parts_.traffic.bytes(Sent::gradients) += static_cast<std::int64_t>(compression.sent_bytes());
     return;
   }
   all_reduce_exactly(step);
@@ -89,8 +89,9 @@ void GradientSums::wait(std::int64_t step) {
   }
   started_ = 0;
   for (const Bucket& bucket : parts_.buckets)
-    parts_.traffic.sent_bytes += static_cast<std::int64_t>(
-        parts_.reduction->first().sent_bytes(static_cast<std::size_t>(bucket.end - bucket.begin)));
+    parts_.traffic.count(parts_.reduction->first(), Sent::gradients,
+                         static_cast<std::size_t>(bucket.end - bucket.begin),
+                         bucket.begin == 0 ? parts_.model.statistics.size() : 0);
 }
 
 std::vector<std::string> GradientSums::description() const {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "mpi/all_reduce/collectives.hpp"
 #include "src/strategy/state_array.hpp"
 
 namespace flotilla {
@@ -36,14 +40,38 @@ struct StepOutcome {
   bool skipped_by_all = false;  ///< All workers skipped the step; equal on every worker
 };
 
+/// What a worker sends.
+enum class Sent {
+  gradients,   ///< With the losses of their step
+  parameters,  ///< Or their differences, to be averaged
+  statistics,
+  slots,       ///< Of the optimizer
+  sums,        ///< Losses by themselves, and agreements on a stop
+  evaluation,  ///< Averages for validations and checkpoints, of whatever
+  servers,     ///< Requests and values
+  count
+};
+inline constexpr std::array<const char*, static_cast<std::size_t>(Sent::count)> sent_words = {
+    "gradients", "parameters", "statistics", "slots", "sums", "evaluation", "servers"};
+
 /// The traffic of a worker since the start of training.
 struct Traffic {
-  std::int64_t sent_bytes = 0;
+  std::array<std::int64_t, static_cast<std::size_t>(Sent::count)> sent{};  ///< Bytes by what they are
   /// Pushes to servers that do not wait for all workers, and the sum over them of what server 0 said then:
   /// other workers' updates between a worker's pull and its next push, mean over all workers' last pushes
   std::int64_t stale_pushes = 0;
   double staleness = 0.0;
   std::int64_t synchronisations = 0;  ///< Steps that ended with one of all workers
+
+  std::int64_t& bytes(Sent what) { return sent[static_cast<std::size_t>(what)]; }
+  /// An all-reduce of that many floats, some of which are statistics.
+  void count(const mpi::Collectives& sums, Sent what, std::size_t values, std::size_t statistics = 0) {
+    const auto all = static_cast<std::int64_t>(sums.sent_bytes(values));
+    const auto rest = statistics == 0 ? all : static_cast<std::int64_t>(sums.sent_bytes(values - statistics));
+    bytes(what) += rest;
+    bytes(Sent::statistics) += all - rest;
+  }
+  std::int64_t sent_bytes() const { return std::accumulate(sent.begin(), sent.end(), std::int64_t{0}); }
 };
 
 /// The content of a checkpoint apart from counters.

@@ -299,7 +299,16 @@ std::int64_t Synchronisation::waited_ns() const {
 }
 
 std::int64_t Synchronisation::sent_bytes() const {
-  return traffic.sent_bytes + (embeddings ? embeddings->sent_bytes() : 0);
+  return traffic.sent_bytes() + (embeddings ? embeddings->sent_bytes() : 0);
+}
+
+std::map<std::string, std::int64_t> Synchronisation::sent() const {
+  Traffic all = traffic;
+  all.bytes(Sent::servers) += sent_bytes() - traffic.sent_bytes();
+  std::map<std::string, std::int64_t> parts;
+  for (std::size_t i = 0; i < all.sent.size(); ++i)
+    if (all.sent[i] > 0) parts[sent_words[i]] = all.sent[i];
+  return parts;
 }
 
 }  // namespace flotilla

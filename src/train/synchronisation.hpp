@@ -48,7 +48,8 @@ struct Synchronisation {
   std::int64_t waited_ns() const;
   /// This worker's errors of a scaled wire or of compression, for its own part of a checkpoint; empty: none.
   std::vector<StateArray> wire_errors();
-  std::int64_t sent_bytes() const;  ///< Since the start of training, rows included
+  std::int64_t sent_bytes() const;                   ///< Since the start of training, rows included
+  std::map<std::string, std::int64_t> sent() const;  ///< Its parts by sent_words, those that are not 0
 
   RunModel& model;
   std::vector<Bucket> buckets;

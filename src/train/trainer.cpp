@@ -120,7 +120,8 @@ Ending Trainer::end() {
                                                            : "stopped early",
           .step = state_.step,
           .stopped = stopped,
-          .too_short = stop_.is_too_short()};
+          .too_short = stop_.is_too_short(),
+          .exposed_comm_s = seconds(state_.times.exposed_comm_ns())};
 }
 
 bool Trainer::has_done(std::int64_t step, const Position& position) const {

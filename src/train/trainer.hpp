@@ -26,8 +26,9 @@ namespace flotilla {
 struct Ending {
   std::string reason;  ///< EndReport::reason
   std::int64_t step = 0;
-  bool stopped = false;      ///< Exit with exit_stopped
-  bool too_short = false;    ///< Slurm's limit left time for one step only; set on worker 0
+  bool stopped = false;    ///< Exit with exit_stopped
+  bool too_short = false;  ///< Slurm's limit left time for one step only; set on worker 0
+  double exposed_comm_s = 0.0;
   std::string divergence{};  ///< Description of a divergence, equal on all workers; empty: nothing did
 };
 

@@ -97,6 +97,13 @@ TEST(Console, SaysTheLossScaleAndWhatWasSkipped) {
             std::string::npos);
 }
 
+TEST(Console, SaysWhatCommunicationTook) {
+  EXPECT_EQ(communication_line(EndReport{.exposed_comm_s = 90.0}), "");
+  EXPECT_EQ(communication_line(
+                EndReport{.exposed_comm_s = 90.0, .sent = {{"parameters", 12'000'000}, {"sums", 800}}}),
+            "communication: worker 0 sent parameters 12.0 MB, sums 800 B and waited " + duration_text(90.0));
+}
+
 TEST(Console, SaysAValidationInTheSameTerms) {
   EXPECT_EQ(console_line(ValidationReport{
                 .epoch = 2,

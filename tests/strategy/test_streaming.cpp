@@ -183,7 +183,7 @@ TEST(Streaming, SendsAsManyBytesAsAveragesOfTheWholeModel) {
   const auto sent = [](const Texts& more) {
     TrainingRun training(mpi::Communicator::world(), small_mlp_deck, more + Texts{"strategy.all_reduce=mpi"});
     for (int i = 0; i < 24; ++i) training.step();
-    return training.parts.sync.traffic.sent_bytes;
+    return training.parts.sync.sent_bytes();
   };
   const std::int64_t whole = sent({"strategy.kind=local-sgd", "strategy.period=12"});
 

@@ -142,7 +142,7 @@ StepOutcome Geo::exchange(const StepInfo& info, const StepOutcome& updated) {
   if (synchronises) {
     outcome = meet(parts_, metrics_, steps_, own);
     pull_alike(parts_, steps_, servers_.span());
-    parts_.traffic.sent_bytes += metrics_.sent_bytes();
+    parts_.traffic.bytes(Sent::sums) += metrics_.sent_bytes();
     ++parts_.traffic.synchronisations;
     apply_pulled();
     if (parts_.embeddings != nullptr) parts_.embeddings->pull_all_again();

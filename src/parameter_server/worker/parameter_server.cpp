@@ -94,7 +94,7 @@ void ExchangePipeline::wait() {
   const trace::Span span("wait for the servers");
   thread_.finish();
   under_way_ = false;
-  parts_.traffic.sent_bytes += sent_bytes_;
+  parts_.traffic.bytes(Sent::servers) += sent_bytes_;
   count_staleness(parts_.traffic, outcome_of_sums(answer_, false));
 }
 
@@ -273,7 +273,7 @@ StepOutcome ParameterServer::exchange(const StepInfo& info, const StepOutcome& o
   if (synchronises) {
     outcome = meet(parts_, *metrics_, steps_, own);
     if (!pipeline_) pull_alike(parts_, steps_, parts_.values);
-    parts_.traffic.sent_bytes += metrics_->sent_bytes();
+    parts_.traffic.bytes(Sent::sums) += metrics_->sent_bytes();
   } else if (independent_) {
     outcome.stop = false;
   }

@@ -55,7 +55,7 @@ StepOutcome push_pull(const ServedWorker& worker, const PushAndPull& what) {
   servers.wait();
   worker.pull_staging.unmap(what.to);
   if (worker.embeddings != nullptr) worker.embeddings->finish();
-  worker.traffic.sent_bytes += servers.sent_bytes() - sent_before;
+  worker.traffic.bytes(Sent::servers) += servers.sent_bytes() - sent_before;
   return outcome_of_sums(answer, worker.server().mode == ServerMode::sync);
 }
 

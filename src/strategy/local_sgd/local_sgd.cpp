@@ -177,7 +177,7 @@ StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
     outcome = metrics_.sync(info.step + 1);
   }
   ++parts_.traffic.synchronisations;
-  parts_.traffic.sent_bytes += metrics_.sent_bytes();
+  parts_.traffic.bytes(Sent::sums) += metrics_.sent_bytes();
   since_.samples += metrics_.samples_since();
   since_.loss += metrics_.loss_since();
   since_.computing_s += metrics_.computing_s();
@@ -200,9 +200,10 @@ StepOutcome LocalSgd::synchronise(const StepInfo& info, bool averages) {
   return outcome;
 }
 
-void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values) {
+void LocalSgd::all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values, Sent what,
+                          std::size_t statistics) {
   mpi::all_reduce_now(collectives, values, steps_ - 1);
-  parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+  parts_.traffic.count(collectives, what, values.size(), statistics);
   parts_.device.flat().scale(values, 1.0F / static_cast<float>(parts_.workers.size()));
 }
 
@@ -238,17 +239,19 @@ void LocalSgd::average_values(const Model& model, const Fragment& fragment) {
 /// so does one of workers that have nothing in common.
 void LocalSgd::reduce_values(const Model& model, const Fragment& fragment) {
   const Model part = part_of(model, fragment);
-  if (part.parameters.empty()) return all_reduce(exact(), part.statistics);
   mpi::Collectives& collectives = parts_.averaging.first();
   const bool is_consensus = model.parameters.address() == parts_.room.consensus.parameters.address();
+  const Sent what = is_consensus ? Sent::evaluation : Sent::parameters;
+  const std::size_t counted = is_consensus ? 0 : part.statistics.size();
+  if (part.parameters.empty()) return all_reduce(exact(), part.statistics, what, counted);
   const bool goes_around = is_consensus && (parts_.averaging.rounds() || is_eager());
-  if (!rounds_ || goes_around) return all_reduce(exact(), all_of(part));
+  if (!rounds_ || goes_around) return all_reduce(exact(), all_of(part), what, counted);
   FlatMath& flat = parts_.device.flat();
   const DeviceSpan<float> anchor = anchor_of(fragment);
   flat.axpy(-1.0F, anchor, part.parameters);
-  all_reduce(collectives, part.parameters);
+  all_reduce(collectives, part.parameters, what);
   flat.axpy(1.0F, anchor, part.parameters);
-  if (!part.statistics.empty()) all_reduce(exact(), part.statistics);
+  if (!part.statistics.empty()) all_reduce(exact(), part.statistics, what, counted);
 }
 
 /// Collective. The optimizer's slots ← their mean; `consensus` is where averaging can reach.
@@ -258,7 +261,7 @@ void LocalSgd::average_slots() {
   std::size_t next = 0;
   for (const OptimizerSlot& slot : slots_) {
     flat.copy(slot.values, room);
-    all_reduce(exact(), room);
+    all_reduce(exact(), room, Sent::slots);
     flat.copy(room, slot_means_[next++].span());
   }
 }
@@ -320,8 +323,9 @@ void LocalSgd::launch(const StepInfo& info) {
   flat.copy(own.statistics, sent.statistics);
   if (parts_.room.lanes) {
     if (rounds_) flat.axpy(-1.0F, anchor_of(fragment), sent.parameters);
-    send(parts_.averaging.first(), rounds_ ? sent.parameters : all_of(sent));
-    if (rounds_ && !sent.statistics.empty()) send(exact(), sent.statistics);
+    const std::size_t statistics = sent.statistics.size();
+    send(parts_.averaging.first(), rounds_ ? sent.parameters : all_of(sent), rounds_ ? 0 : statistics);
+    if (rounds_ && statistics > 0) send(exact(), sent.statistics, statistics);
   }
   flight_ = {.lands_at = info.step + 1 + parts_.config.streaming.overlap_steps};
   next_fragment_ = (next_fragment_ + 1) % parts_.room.fragments.size();
@@ -329,9 +333,9 @@ void LocalSgd::launch(const StepInfo& info) {
 }
 
 /// Their sum over the workers sets out, over the next lane.
-void LocalSgd::send(mpi::Collectives& collectives, DeviceSpan<float> values) {
+void LocalSgd::send(mpi::Collectives& collectives, DeviceSpan<float> values, std::size_t statistics) {
   parts_.room.lanes->start(values, steps_ - 1);
-  parts_.traffic.sent_bytes += static_cast<std::int64_t>(collectives.sent_bytes(values.size()));
+  parts_.traffic.count(collectives, Sent::parameters, values.size(), statistics);
 }
 
 /// Collective. Takes the sum that is on its way since the last period, and sends this period's difference.

@@ -79,7 +79,7 @@ class LocalSgd : public Strategy {
   void average(const StepInfo& info);
   void take_average(const Fragment& fragment, const StepInfo& info);
   void launch(const StepInfo& info);
-  void send(mpi::Collectives& collectives, DeviceSpan<float> values);
+  void send(mpi::Collectives& collectives, DeviceSpan<float> values, std::size_t statistics = 0);
   void step_eagerly(const StepInfo& info);
   void await(const StepInfo& info);
   void arrive();
@@ -87,7 +87,8 @@ class LocalSgd : public Strategy {
   void mix(const Model& average, const Model& own);
   void average_values(const Model& model, const Fragment& fragment);
   void reduce_values(const Model& model, const Fragment& fragment);
-  void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values);
+  void all_reduce(mpi::Collectives& collectives, DeviceSpan<float> values, Sent what,
+                  std::size_t statistics = 0);
   void average_slots();
   bool is_eager() const { return parts_.config.streaming.eager && parts_.workers.size() > 1; }
   /// Whether sums are on their way while training goes on.
