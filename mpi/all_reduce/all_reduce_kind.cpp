@@ -2,9 +2,11 @@
 #include "mpi/all_reduce/all_reduce_kind.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/emulated_link.hpp"
 #include "mpi/all_reduce/nccl/nccl_all_reduce.hpp"
 #include "mpi/core/slices.hpp"
 #include "mpi/core/topology.hpp"
@@ -57,12 +59,13 @@ std::unique_ptr<Collectives> make_shared_memory(const AllReduceParts& parts) {
 std::unique_ptr<Collectives> make_hierarchical(const AllReduceParts& parts) {
   return make_hierarchical_all_reduce(parts.world, group_of(parts),
                                       parts.site.groups_in_memory ? parts.window : nullptr, parts.wire,
-                                      parts.rounding);
+                                      parts.rounding, parts.link);
 }
 
 std::unique_ptr<Collectives> make_mpi(const AllReduceParts& parts) {
-  if (is_scaled(parts.wire)) return make_scaled_all_reduce(parts.world, parts.wire, *parts.rounding);
-  return make_mpi_all_reduce(parts.world, parts.wire, parts.site.order);
+  auto sums = is_scaled(parts.wire) ? make_scaled_all_reduce(parts.world, parts.wire, *parts.rounding)
+                                    : make_mpi_all_reduce(parts.world, parts.wire, parts.site.order);
+  return make_slowed_all_reduce(parts.world, std::move(sums), parts.link, parts.wire, parts.site.order);
 }
 
 std::string why_not(const AllReduceKind& kind, const AllReduceSite& site) {
@@ -71,6 +74,14 @@ std::string why_not(const AllReduceKind& kind, const AllReduceSite& site) {
   if (kind.memory == SumsIn::one_host && site.hosts > 1)
     return cat(key, " needs all workers on one host; these run on ", site.hosts,
                ": use \"auto\", \"hierarchical\" or \"mpi\"");
+  if (site.link.is_on() && (kind.on_gpus() || kind.memory == SumsIn::one_host))
+    return cat(key,
+               " and run.emulate_link exclude each other: its values take no link; use \"mpi\", or with ",
+               "strategy.ranks_per_group \"hierarchical\"");
+  if (site.link.is_on() && kind.groups != Groups::none && site.group_count() == 1)
+    return cat(key,
+               " sends nothing over the link of run.emulate_link, since all workers are in one group: give "
+               "strategy.ranks_per_group, the ranks of an emulated host, or use \"mpi\"");
   if (is_scaled(site.wire) && !kind.carries(site.wire))
     return cat(key, " cannot send values as strategy.wire = \"", name(site.wire),
                "\": use \"auto\", \"hierarchical\" or \"mpi\"");

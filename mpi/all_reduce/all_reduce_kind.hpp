@@ -22,12 +22,23 @@ namespace flotilla::mpi {
 
 class Collectives;
 class Communicator;
+class EmulatedLink;
 class SharedStorage;
 struct Place;
 
 /// The order of additions. `tree`: as in sum_arrays.hpp, over the ranks; `any` may depend on the number of
 /// ranks and the size of the array.
 enum class SumOrder { any, tree };
+
+/// A network link, slower than the real one: run.emulate_link.
+struct LinkModel {
+  double gbit_s = 0.0;      ///< Rate of each direction, with the headers of packets; 0: none is emulated
+  double latency_us = 0.0;  ///< Of a message
+  double burst_kb = 0.0;    ///< KiB that a link at rest takes at once, as tc's tbf
+  double jitter = 0.0;      ///< Mean of an exponential addition to the latency, as a part of it
+
+  bool is_on() const { return gbit_s > 0.0; }
+};
 
 /// The workers of a run and their all-reduce, as far as an algorithm depends on them: equal on every rank.
 struct AllReduceSite {
@@ -39,6 +50,7 @@ struct AllReduceSite {
   SumOrder order = SumOrder::any;
   int communicators = 1;  ///< All-reduces at a time
   std::string no_nccl{};  ///< Why the ranks cannot use NCCL: "needs …"; empty: they can
+  LinkModel link{};       ///< Of each rank or, for an all-reduce in groups, of each group
 
   int group_count() const;
 };
@@ -64,6 +76,7 @@ struct AllReduceParts {
   const Communicator& host;  ///< The ranks of this host
   Wire wire = Wire::float32;
   const WireRounding* rounding = nullptr;  ///< Of a scaled wire
+  EmulatedLink* link = nullptr;            ///< Null: the real one
   SharedStorage* window = nullptr;         ///< Holds the arrays if needs_window(); otherwise null
   std::size_t most = 0;                    ///< Floats that are summed at once
   const NativeStream* stream = nullptr;    ///< Stream of the GPU that holds the arrays

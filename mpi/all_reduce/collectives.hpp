@@ -84,11 +84,12 @@ std::unique_ptr<Collectives> make_shared_memory_all_reduce(const Communicator& g
 /// there are as many slices as the smallest group has members; the other members of the larger ones own no
 /// slice. The sum is that over groups of the sums over their members; for the order of the tree over all
 /// ranks the groups must be its subtrees (topology.hpp). @param rounding of a scaled wire; it must outlive
-/// this. Collective.
+/// this. @param link across groups; null: the real one. Collective.
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
                                                           Wire wire = Wire::float32,
-                                                          const WireRounding* rounding = nullptr);
+                                                          const WireRounding* rounding = nullptr,
+                                                          EmulatedLink* link = nullptr);
 
 /// Device memory that the host cannot access, and a host array of the same size that mirrors it. `host` is
 /// empty where the device shares the host's memory, and with one rank.

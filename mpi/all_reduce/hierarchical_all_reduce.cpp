@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "kernels/error.hpp"
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/emulated_link.hpp"
 #include "mpi/all_reduce/shared_memory_all_reduce.hpp"
 #include "mpi/all_reduce/slice_exchange.hpp"
 #include "mpi/all_reduce/sum_arrays.hpp"
@@ -33,18 +35,21 @@ std::vector<int> in_world(std::vector<int> of_group, const std::vector<int>& gro
 
 /// Across groups: in the tree wherever the wire allows it, because MPI_Allreduce would keep a processor busy
 /// while the wire is (docs/appendix/performance.md).
-std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire,
-                                         const WireRounding* rounding) {
-  if (is_scaled(wire)) return make_scaled_all_reduce(members, wire, *rounding);
-  return make_mpi_all_reduce(members, wire, wire == Wire::float32 ? SumOrder::tree : SumOrder::any);
+std::unique_ptr<Collectives> make_across(const Communicator& members, Wire wire, const WireRounding* rounding,
+                                         EmulatedLink* link) {
+  const SumOrder order = wire == Wire::float32 ? SumOrder::tree : SumOrder::any;
+  auto sums = is_scaled(wire) ? make_scaled_all_reduce(members, wire, *rounding)
+                              : make_mpi_all_reduce(members, wire, order);
+  return make_slowed_all_reduce(members, std::move(sums), link, wire, order);
 }
 
 class Hierarchical : public Collectives {
  public:
-  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, const WireRounding* rounding)
+  Hierarchical(const Communicator& world, const Communicator& group, Wire wire, const WireRounding* rounding,
+               EmulatedLink* link)
       : ranks_(world.size()), slices_(smallest_size(world, group)), member_(group.rank()) {
     const Communicator owners = same_slice(world, group, slices_);
-    across_ = make_across(owners, wire, rounding);
+    across_ = make_across(owners, wire, rounding, link);
     const int own = world.rank();
     members_ = group.all_gather(std::span(&own, 1));
     owners_ = owners.all_gather(std::span(&own, 1));
@@ -78,8 +83,8 @@ class Hierarchical : public Collectives {
 class HierarchicalInMemory final : public Hierarchical {
  public:
   HierarchicalInMemory(const Communicator& world, const Communicator& group, SharedStorage& storage,
-                       Wire wire, const WireRounding* rounding)
-      : Hierarchical(world, group, wire, rounding), group_(group, storage) {}
+                       Wire wire, const WireRounding* rounding, EmulatedLink* link)
+      : Hierarchical(world, group, wire, rounding, link), group_(group, storage) {}
 
   void all_reduce(DeviceSpan<float> array, CallSite at) override {
     const std::span<float> data = host_span(array);
@@ -111,8 +116,8 @@ class HierarchicalInMemory final : public Hierarchical {
 class HierarchicalOverMpi final : public Hierarchical {
  public:
   HierarchicalOverMpi(const Communicator& world, const Communicator& group, Wire wire,
-                      const WireRounding* rounding)
-      : Hierarchical(world, group, wire, rounding),
+                      const WireRounding* rounding, EmulatedLink* link)
+      : Hierarchical(world, group, wire, rounding, link),
         inside_(new SliceExchange(
             group, [ranks = group.size(), rank = member(), owners = slices()](std::size_t count) {
               return direct_steps(ranks, rank, owners, count);
@@ -150,9 +155,10 @@ class HierarchicalOverMpi final : public Hierarchical {
 
 std::unique_ptr<Collectives> make_hierarchical_all_reduce(const Communicator& world,
                                                           const Communicator& group, SharedStorage* storage,
-                                                          Wire wire, const WireRounding* rounding) {
-  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, rounding);
-  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, rounding);
+                                                          Wire wire, const WireRounding* rounding,
+                                                          EmulatedLink* link) {
+  if (storage == nullptr) return std::make_unique<HierarchicalOverMpi>(world, group, wire, rounding, link);
+  return std::make_unique<HierarchicalInMemory>(world, group, *storage, wire, rounding, link);
 }
 
 }  // namespace flotilla::mpi

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "kernels/error.hpp"
+#include "mpi/all_reduce/emulated_link.hpp"
 #include "mpi/core/host_lines.hpp"
 #include "src/checkpoint/state_json.hpp"
 #include "src/commands/version.hpp"
@@ -99,6 +100,8 @@ void introduce(const StartFacts& start, RunParts& run, Reporter& reporter) {
   for (const std::string& line : run.sync.strategy->description().lines) reporter.say(line, Message::detail);
   if (const std::string straggler = run.machine.straggler->description(); !straggler.empty())
     reporter.say(cat("straggler    emulated: ", straggler), Message::detail);
+  if (const mpi::LinkModel& link = config.reduction.link; link.is_on())
+    reporter.say(cat("link         emulated by run.emulate_link, for all-reduces: ", describe(link)));
   if (start.resumed != nullptr) reporter.say(resumed_line(*start.resumed));
 }
 
@@ -151,6 +154,7 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
   const Sharding& sharding = run.data.sharding;
   const CheckpointState begin = start.resumed == nullptr ? CheckpointState() : start.resumed->state;
   const RunEnd end = end_of(run.config.train, sharding, begin.step, begin.position);
+  const mpi::LinkModel& link = run.config.reduction.link;
   StartReport report{.deck = start.deck_path,
                      .workers = run.machine.workers.size(),
                      .hosts = mpi::hosts(start.machines.places),
@@ -162,6 +166,7 @@ void report_start(const StartFacts& start, RunParts& run, Reporter& reporter) {
                      .device = run.machine.device->info().description,
                      .all_reduce = run.sync.strategy->description().transport,
                      .data = run.data.identities};
+  if (link.is_on()) report.all_reduce += cat(", emulated link: ", describe(link));
   if (start.machines.network) add_network(*start.machines.network, start.machines.places, report);
   reporter.start(report);
 }

@@ -246,6 +246,7 @@ struct ReductionConfig {
   WireRounding wire_rounding = WireRounding::nearest;  ///< Of a wire with scales
   double bucket_mb = 32.0;                             ///< MiB, as in PaddlePaddle's Fleet
   double last_bucket_mb = 1.0;
+  mpi::LinkModel link{};  ///< Keys of run.emulate_link
 };
 
 // Each strategy has kind(), which is strategy.kind, and state_kind(), which names the keys, besides the kind,

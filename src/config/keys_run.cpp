@@ -129,6 +129,23 @@ class RunRules : public RuleChecks {
            "own");
   }
 
+  void emulated_link() {
+    constexpr std::string_view rate = "run.emulate_link.gbit_s";
+    constexpr std::string_view latency = "run.emulate_link.latency_us";
+    constexpr std::string_view jitter = "run.emulate_link.jitter";
+    if (!usable({rate, latency, jitter})) return;
+    const mpi::LinkModel& link = config.reduction.link;
+    for (const std::string_view other : {latency, std::string_view("run.emulate_link.burst_kb"), jitter})
+      if (!link.is_on() && given.find(other) != nullptr)
+        return reject({other}, rate, " is missing: the rate of the link in Gbit/s");
+    if (link.jitter > 0.0 && link.latency_us == 0.0)
+      reject({jitter}, jitter, " is a part of ", latency, ", which is missing or 0");
+    if (link.is_on() && (config.server() != nullptr || config.model.synchronises_batch_norm()))
+      reject({rate},
+             "run.emulate_link slows down all-reduces, not messages to servers (strategy.kind) nor inside "
+             "layers (model.batch_norm = \"synchronised\"): shape the real link for these");
+  }
+
   void emulated_straggler() {
     const std::string table = "run.emulate_straggler";
     const std::string rank = table + ".rank";
@@ -233,6 +250,23 @@ std::vector<Key> run_and_device_keys() {
           .may_be_left_out(),
       key<&EmulatedStragglerConfig::take_turns>("run.emulate_straggler.take_turns", any_value(), may_change,
                                                 "Each time another worker, the next one, beginning with rank")
+          .may_be_left_out(),
+      key<&ReductionConfig::link, &mpi::LinkModel::gbit_s>(
+          "run.emulate_link.gbit_s", positive(1e6), of_machine,
+          "All-reduces take as long as if each worker, or each group of strategy.ranks_per_group, had a link "
+          "of this rate each way, to see what a strategy gains on a slow network (docs/local_sgd.md)")
+          .may_be_left_out(),
+      key<&ReductionConfig::link, &mpi::LinkModel::latency_us>("run.emulate_link.latency_us",
+                                                               at_least(0, max_seconds), of_machine,
+                                                               "Microseconds that a message takes besides")
+          .may_be_left_out(),
+      key<&ReductionConfig::link, &mpi::LinkModel::burst_kb>(
+          "run.emulate_link.burst_kb", at_least(0, max_count), of_machine,
+          "KiB that the link takes at once after a rest, as the burst of tc's tbf")
+          .may_be_left_out(),
+      key<&ReductionConfig::link, &mpi::LinkModel::jitter>(
+          "run.emulate_link.jitter", at_least(0, max_count), of_machine,
+          "Mean of an exponential addition to the latency, as a part of it, drawn for each all-reduce")
           .may_be_left_out(),
       key<&DeviceConfig::kind>("device.kind", any_value(), of_machine,
                                "Where the ranks compute: \"cuda\" is a GPU; \"reference\" has the plainest "
@@ -345,6 +379,7 @@ void check_run_rules(const Config& config, const DeckValues& given, Mistakes& mi
   rules.precision();
   rules.reproducible();
   rules.emulated_straggler();
+  rules.emulated_link();
 }
 
 }  // namespace flotilla::config

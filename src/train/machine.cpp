@@ -27,6 +27,7 @@ std::optional<StepGroup> make_step_group(const Config& config, const mpi::Commun
   std::vector<mpi::Place> inside = mpi::find_topology(workers);
   ReductionConfig within = config.reduction;
   within.ranks_per_group = 0;
+  within.link = {};           // a group is an emulated host
   if (workers.size() == 1) {  // nothing is added up
     within.all_reduce = word_of(mpi::all_reduce_kind("mpi"));
     within.wire = Wire::float32;

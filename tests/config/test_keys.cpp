@@ -40,8 +40,9 @@ constexpr std::size_t count_fields() {
   all += members<CropConfig>() + members<EraseConfig>();
   all += 2 * (members<DataSourceConfig>() - 4) + 1;  // given, staged_below, inputs; share is of validation
   all += members<TrainConfig>() + members<OptimizerConfig>();
-  all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();  // plateau
-  all += members<ReductionConfig>() + 2;  // the strategy's kind is the variant's alternative; preset
+  all += members<ScheduleConfig>() - 1 + members<PlateauConfig>();    // plateau
+  all += members<ReductionConfig>() - 1 + members<mpi::LinkModel>();  // link
+  all += 2;  // the strategy's kind is the variant's alternative; preset
   all += members<AllReduceConfig>() + members<ServerConfig>();
   all += members<LocalSgdConfig>() - 4;  // adaptive, aims, outer, streaming
   all += members<PeriodAims>() + members<OuterConfig>() + members<StreamingConfig>();
@@ -162,18 +163,44 @@ TEST(Keys, EveryKeyHasHelpWithoutAFullStop) {
 /// table. A new key of a table that is not named as a whole belongs here.
 const std::map<OnResume, std::set<std::string>> considered = {
     {OnResume::of_start, {"run.output", "run.resume", "run.resume_with"}},
-    {OnResume::of_machine, {"run.log_every",         "run.rank_logs",         "run.trace",
-                            "run.mlperf_log",        "run.watchdog_s",        "run.check_network",
-                            "run.check_collectives", "run.time_limit_s",      "run.stop_margin_s",
-                            "run.agreement_every",   "device.kind",           "device.threads",
-                            "device.share",          "device.graphs",         "device.workspace_mb",
-                            "model.recompute",       "data.class_names",      "data.stage_to",
-                            "data.threads",          "data.prefetch",         "data.cache",
-                            "data.cache_mb",         "data.max_bad_images",   "checkpoint.every",
-                            "checkpoint.every_s",    "checkpoint.keep",       "checkpoint.best",
-                            "checkpoint.keep_best",  "checkpoint.per_rank",   "checkpoint.resident",
-                            "validation.every",      "validation.batch_size", "roles.kind",
-                            "roles.servers",         "roles.server_ranks",    "roles.worker_ranks"}},
+    {OnResume::of_machine,
+     {"run.log_every",
+      "run.rank_logs",
+      "run.trace",
+      "run.mlperf_log",
+      "run.watchdog_s",
+      "run.check_network",
+      "run.check_collectives",
+      "run.time_limit_s",
+      "run.stop_margin_s",
+      "run.agreement_every",
+      "device.kind",
+      "device.threads",
+      "run.emulate_link.*",
+      "device.share",
+      "device.graphs",
+      "device.workspace_mb",
+      "model.recompute",
+      "data.class_names",
+      "data.stage_to",
+      "data.threads",
+      "data.prefetch",
+      "data.cache",
+      "data.cache_mb",
+      "data.max_bad_images",
+      "checkpoint.every",
+      "checkpoint.every_s",
+      "checkpoint.keep",
+      "checkpoint.best",
+      "checkpoint.keep_best",
+      "checkpoint.per_rank",
+      "checkpoint.resident",
+      "validation.every",
+      "validation.batch_size",
+      "roles.kind",
+      "roles.servers",
+      "roles.server_ranks",
+      "roles.worker_ranks"}},
     {OnResume::may_change,
      {"run.reproducible",
       "run.virtual_shards",

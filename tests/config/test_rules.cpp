@@ -432,6 +432,23 @@ TEST(Rules, WeightsAreAveragedWhereAllWorkersHoldOneModel) {
             std::string::npos);
 }
 
+TEST(Rules, AnEmulatedLinkIsThatOfAllReduces) {
+  const std::string rate = "run.emulate_link.gbit_s=0.1";
+  const std::string latency = "run.emulate_link.latency_us=50";
+  const std::string jitter = "run.emulate_link.jitter=0.5";
+
+  EXPECT_EQ(mistakes_of(good_deck, {rate, latency, jitter}), "");
+  EXPECT_EQ(
+      mistakes_of(good_deck, {latency}),
+      one("command line: " + latency, "run.emulate_link.gbit_s is missing: the rate of the link in Gbit/s"));
+  EXPECT_EQ(mistakes_of(good_deck, {rate, jitter}),
+            one("command line: " + jitter,
+                "run.emulate_link.jitter is a part of run.emulate_link.latency_us, which is missing or 0"));
+  EXPECT_NE(mistakes_of(good_deck, {rate, "strategy.kind=parameter-server"})
+                .find("not messages to servers (strategy.kind)"),
+            std::string::npos);
+}
+
 TEST(Rules, AnEmulatedStragglerIsSlowInOneWay) {
   const std::string rank = "run.emulate_straggler.rank=1";
   const std::string factor = "run.emulate_straggler.slow_factor=2";

@@ -85,6 +85,34 @@ Result run_until(int ranks, Texts run, std::int64_t until) {
   return flotilla(ranks, run);
 }
 
+TEST(LocalSgdRuns, SayThatALinkIsEmulatedAndWhatWasSent) {
+  const TemporaryFolder folder;
+  const Texts link = {"run.emulate_link.gbit_s=0.5", "run.emulate_link.latency_us=50", "train.steps=32"};
+  Texts texts = arguments(folder.path("run"), {"strategy.kind=local-sgd", "strategy.period=16"});
+  texts.insert(texts.end(), link.begin(), link.end());
+
+  const Result run = flotilla(2, texts);
+
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.output.find("emulated by run.emulate_link, for all-reduces: 0.5 Gbit/s, latency 50 us"),
+            std::string::npos)
+      << run.output;
+  EXPECT_NE(run.output.find("communication: worker 0 sent"), std::string::npos) << run.output;
+  const nlohmann::json start = first_metrics(folder.path("run"), "start");
+  EXPECT_EQ(start.at("all_reduce"), "mpi, emulated link: 0.5 Gbit/s, latency 50 us");
+  const nlohmann::json end = last_metrics(folder.path("run"), "end");
+  EXPECT_GE(end.at("sent_parameters_bytes"), 2 * 4 * start.at("parameters").get<std::int64_t>());
+  EXPECT_GT(end.at("exposed_comm_s"), 0.0);
+
+  texts.emplace_back("strategy.all_reduce=shared-memory");
+  texts.emplace_back("run.resume=never");
+  texts[2] = "run.output=" + folder.path("refused");
+  const Result refused = flotilla(2, texts);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.errors.find("and run.emulate_link exclude each other"), std::string::npos)
+      << refused.errors;
+}
+
 // An average or a change is on its way after step 75 where there are some.
 TEST(LocalSgdRuns, GiveTheBitsOfTheUninterruptedRunFromTheMiddleOfAPeriod) {
   for (const auto& [strategy, numbers_of_ranks, killed] : strategies()) {

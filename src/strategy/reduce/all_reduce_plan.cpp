@@ -39,6 +39,7 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds&
   plan.order = needs.order;
   plan.communicators = static_cast<int>(needs.communicators);
   plan.no_nccl = needs.no_nccl;
+  plan.link = deck.link;
   if (const mpi::AllReduceKind* const kind = kind_of(deck.all_reduce); kind != nullptr) {
     if (const std::string refusal = why_not(*kind, plan); !refusal.empty()) throw UserError(refusal);
     plan.candidates = {kind};
@@ -47,6 +48,7 @@ AllReducePlan plan_all_reduce(const ReductionConfig& deck, const AllReduceNeeds&
     const auto chosen = std::ranges::find(plan.candidates, needs.saved, &mpi::AllReduceKind::word);
     if (chosen != plan.candidates.end()) plan.candidates = {*chosen};
   }
+  if (plan.link.is_on()) plan.candidates.resize(1);  // the first goes through the groups, if there are any
   const mpi::AllReduceKind& likeliest = *plan.candidates.front();
   const bool rounds = plan.wire != Wire::float32 && likeliest.carries(plan.wire);
   plan.staged = !needs.shares_memory && plan.ranks > 1 && (!likeliest.on_gpus() || rounds);
@@ -119,9 +121,15 @@ Reduction make_reduction(const AllReducePlan& plan, const mpi::Communicator& wor
     reduction.rounding = std::make_unique<mpi::WireRounding>(
         mpi::WireRounding{plan.seed, plan.stochastic, first, host_span(reduction.errors.span())});
   }
+  if (plan.link.is_on()) {
+    const bool in_groups = plan.candidates.front()->groups != mpi::Groups::none;
+    reduction.link = std::make_unique<mpi::EmulatedLink>(plan.link, plan.seed,
+                                                         in_groups ? plan.ranks / plan.group_count() : 1);
+  }
   const auto make = [&](const mpi::AllReduceKind& kind, mpi::Wire wire) {
     mpi::AllReduceParts own = parts;
     own.wire = wire;
+    own.link = reduction.link.get();
     own.rounding = reduction.rounding.get();
     auto sums = kind.make(own);
     if (kind.on_gpus()) {

@@ -11,6 +11,7 @@
 #include "kernels/device.hpp"
 #include "mpi/all_reduce/all_reduce_kind.hpp"
 #include "mpi/all_reduce/collectives.hpp"
+#include "mpi/all_reduce/emulated_link.hpp"
 #include "mpi/core/shared_memory.hpp"
 #include "mpi/core/topology.hpp"
 #include "src/config/config.hpp"
@@ -58,6 +59,7 @@ class PowerSgd;
 /// The all-reduce of a run.
 struct Reduction {
   const mpi::AllReduceKind* kind = nullptr;
+  std::unique_ptr<mpi::EmulatedLink> link{};             ///< Of the following; null: the real one
   std::vector<std::unique_ptr<mpi::Collectives>> lanes;  ///< One per communicator
   /// All-reduce in float32 for counts, sums and statistics, which another wire would round; null: they are in
   /// the last bucket.
