@@ -442,11 +442,13 @@ StrategyState LocalSgd::state() {
   for (const StateArray& errors : parts_.averaging.error_arrays(0, parts_.model.parameters.size()))
     state.own.push_back(errors);
   if (parts_.workers.size() == 1) return state;
-  average_slots();  // first, because it uses the consensus array
+  if (!slots_alike_) {
+    average_slots();  // first, because it uses the consensus array
+    for (std::size_t i = 0; i < slot_means_.size(); ++i) state.shared[2 + i].values = slot_means_[i].span();
+  }
   const Model model = consensus();
   state.shared[0].values = model.parameters;
   state.shared[1].values = model.statistics;
-  for (std::size_t i = 0; i < slot_means_.size(); ++i) state.shared[2 + i].values = slot_means_[i].span();
   return state;
 }
 
