@@ -106,7 +106,17 @@ TEST(Reporter, WritesEveryEventAsTheSchemaSays) {
          .best = 0.75,
          .best_epoch = 0});
     reporter.checkpoint({.step = 1, .path = "step-00000001.h5", .bytes = 5});
-    reporter.end({.reason = "done", .step = 1, .skipped_steps = 2});
+    reporter.end({.reason = "done",
+                  .step = 1,
+                  .skipped_steps = 2,
+                  .exposed_comm_s = 0.25,
+                  .sent = {{"gradients", 8},
+                           {"parameters", 8},
+                           {"statistics", 8},
+                           {"slots", 8},
+                           {"sums", 8},
+                           {"evaluation", 8},
+                           {"servers", 8}}});
   }
 
   const std::vector<json> lines = metrics_of(folder);
