@@ -21,7 +21,7 @@ std::string console_line(const StepReport& report);
 std::string console_line(const ValidationReport& report);
 std::string console_line(const CheckpointReport& report);
 std::string console_line(const EndReport& report);
-/// Of the whole run; empty: there was none.
+/// The line at the end on what worker 0 sent over the whole run, and on its waits; empty: it sent nothing.
 std::string communication_line(const EndReport& report);
 
 /// The console's line about a report: "epoch 2 of 3, step 100/237, loss 0.5097, acc1 92.97 %, 70782

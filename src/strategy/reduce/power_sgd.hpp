@@ -31,7 +31,7 @@ struct ThinProduct {
   std::size_t size() const { return static_cast<std::size_t>(rows * columns); }
 };
 
-/// What is sent of a model's gradients: matrices as thin products, and the other tensors as they are.
+/// How a model's gradients are sent: matrices as thin products, the other tensors unchanged.
 struct CompressionCut {
   std::int64_t rank = 0;
   std::vector<ThinProduct> products{};
