@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import tempfile
 
-PAYLOAD = 1448 / 1514  # Of a packet, as the program has it
+PAYLOAD = 1448 / (1514 + 66 / 2)  # Of packets, as the program has it
 SCALED_BITS = {"float32": 32.0, "int8": 8.125, "fp4": 4.125}  # With a float32 scale for 256 values
 LOCAL = ["strategy.kind=local-sgd"]
 DILOCO = LOCAL + ["strategy.outer.kind=nesterov", "strategy.outer.learning_rate=0.7", "strategy.outer.momentum=0.9"]
@@ -79,10 +79,10 @@ def main():
     parser.add_argument("--gbit", default=[0.01, 0.03, 0.1, 0.3, 1, 10], type=float, nargs="*")
     parser.add_argument("--latency-us", default=50.0, type=float)
     parser.add_argument("--seconds", default=5.0, type=float, help="of each training, at least a period")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as folder:
         trainings = Trainings(options, folder)
-        compute_s, facts = trainings.step_s(LOCAL + ["strategy.period=1000000"], 4 * options.period)
+        compute_s, facts = trainings.step_s(LOCAL + ["strategy.period=1000000"], options.period)
         facts["compute_s"] = compute_s
         latency_s = options.latency_us * 1e-6
         print(f"{facts['workers']} workers, {facts['parameters']} parameters, {compute_s * 1e3:.3f} ms of computing a step")
@@ -91,9 +91,10 @@ def main():
             line = f"{mode[0]:<34}"
             for gbit in options.gbit:
                 expected_s = predicted_step_s(mode, facts, gbit, latency_s)
-                periods = max(1, round(options.seconds / expected_s / options.period / 2))
+                steps = max(1, math.ceil(options.seconds / expected_s))
+                period = mode[2] * mode[3]
+                steps = math.ceil(steps / period) * period
                 link = [f"run.emulate_link.gbit_s={gbit}", f"run.emulate_link.latency_us={options.latency_us}"]
-                steps = max(8, min(options.period * periods, round(options.seconds / expected_s)) if mode[2] == 1 else options.period * periods)
                 measured_s, _ = trainings.step_s(mode[1] + link, steps)
                 line += f"{compute_s / measured_s:>8.3f} ({compute_s / expected_s:.3f})"
             print(f"{line}   {needed(mode, facts, latency_s)}", flush=True)

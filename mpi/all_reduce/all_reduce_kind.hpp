@@ -34,6 +34,7 @@ enum class SumOrder { any, tree };
 struct LinkModel {
   double gbit_s = 0.0;      ///< Rate of each direction, with the headers of packets; 0: none is emulated
   double latency_us = 0.0;  ///< Of a message
+  double both_ways = 1.0;   ///< The time of messages both ways at a time, by that of one of them
   double burst_kb = 0.0;    ///< KiB that a link at rest takes at once, as tc's tbf
   double jitter = 0.0;      ///< Mean of an exponential addition to the latency, as a part of it
 

@@ -21,8 +21,10 @@ namespace flotilla::mpi {
 
 namespace {
 
-constexpr double payload = 1448.0 / 1514.0;  ///< Of an Ethernet frame with TCP's headers and time stamps
-constexpr double kib = 1024.0;               ///< As tc's "kb"
+/// Values by bytes of Ethernet frames with TCP's headers and time stamps; every second frame that comes the
+/// other way is acknowledged by one of 66 bytes.
+constexpr double payload = 1448.0 / (1514.0 + 66.0 / 2.0);
+constexpr double kib = 1024.0;  ///< As tc's "kb"
 /// Larger messages ask first whether there is room: their beginning, an answer, and the rest.
 constexpr std::size_t eager_bytes = 65536;
 constexpr int trips_of_large_message = 3;
@@ -88,7 +90,7 @@ double EmulatedLink::latency_ns(std::uint64_t call) const {
 }
 
 std::int64_t EmulatedLink::arrival_ns(std::int64_t begin_ns, const LinkUse& use, std::uint64_t call) {
-  const double ns_per_byte = 8.0 * sharers_ / model_.gbit_s;
+  const double ns_per_byte = 8.0 * sharers_ * model_.both_ways / model_.gbit_s;
   const auto begin = static_cast<double>(begin_ns);
   double sent = 0.0;
   {
@@ -126,6 +128,7 @@ std::unique_ptr<Collectives> make_slowed_all_reduce(const Communicator& group,
 
 std::string describe(const LinkModel& link) {
   std::string text = cat(link.gbit_s, " Gbit/s, latency ", link.latency_us, " us");
+  if (link.both_ways > 1.0) text += cat(", both ways at a time ", link.both_ways, " times as long");
   if (link.burst_kb > 0.0) text += cat(", burst ", link.burst_kb, " KiB");
   if (link.jitter > 0.0) text += cat(", jitter ", link.jitter);
   return text;

@@ -436,11 +436,14 @@ TEST(Rules, AnEmulatedLinkIsThatOfAllReduces) {
   const std::string rate = "run.emulate_link.gbit_s=0.1";
   const std::string latency = "run.emulate_link.latency_us=50";
   const std::string jitter = "run.emulate_link.jitter=0.5";
+  const std::string both_ways = "run.emulate_link.both_ways=1.8";
 
-  EXPECT_EQ(mistakes_of(good_deck, {rate, latency, jitter}), "");
+  EXPECT_EQ(mistakes_of(good_deck, {rate, latency, jitter, both_ways}), "");
   EXPECT_EQ(
       mistakes_of(good_deck, {latency}),
       one("command line: " + latency, "run.emulate_link.gbit_s is missing: the rate of the link in Gbit/s"));
+  EXPECT_NE(mistakes_of(good_deck, {both_ways}).find("run.emulate_link.gbit_s is missing"),
+            std::string::npos);
   EXPECT_EQ(mistakes_of(good_deck, {rate, jitter}),
             one("command line: " + jitter,
                 "run.emulate_link.jitter is a part of run.emulate_link.latency_us, which is missing or 0"));

@@ -28,22 +28,28 @@ double arrival(EmulatedLink& link, std::int64_t begin_ms, const LinkUse& use, st
 
 TEST(EmulatedLink, SendsAtItsRateAfterWhatWasSentBefore) {
   EmulatedLink link({.gbit_s = 0.1, .latency_us = 500}, 1, 1);
-  // 1,448 of 1,514 bytes of a packet are values: 956,407 of them take 80 ms.
-  EXPECT_TRUE(test::within(arrival(link, 7, {2, 956'407}, 0), 7 + 80 + 1, 1e-3));
-  EXPECT_TRUE(test::within(arrival(link, 17, {1, 956'407}, 1), 7 + 160 + 0.5, 1e-3));
+  // A packet of 1,514 bytes has 1,448 of values, and half an answer of 66 bytes: 936,005 of values take 80
+  // ms.
+  EXPECT_TRUE(test::within(arrival(link, 7, {2, 936'005}, 0), 7 + 80 + 1, 1e-3));
+  EXPECT_TRUE(test::within(arrival(link, 17, {1, 936'005}, 1), 7 + 160 + 0.5, 1e-3));
   EXPECT_TRUE(test::within(arrival(link, 900, {0, 0}, 2), 900, 1e-3));
 }
 
 TEST(EmulatedLink, TakesABurstAfterARest) {
   EmulatedLink link({.gbit_s = 0.1, .burst_kb = 500'000 / 1024.0}, 1, 1);  // 40 ms of the rate
-  EXPECT_TRUE(test::within(arrival(link, 0, {1, 956'407}, 0), 40, 1e-3));
-  EXPECT_TRUE(test::within(arrival(link, 40, {1, 956'407}, 1), 120, 1e-3));  // half of it was filled again
-  EXPECT_TRUE(test::within(arrival(link, 1000, {1, 95'641}, 2), 1000, 1e-3));
+  EXPECT_TRUE(test::within(arrival(link, 0, {1, 936'005}, 0), 40, 1e-3));
+  EXPECT_TRUE(test::within(arrival(link, 40, {1, 936'005}, 1), 120, 1e-3));  // half of it was filled again
+  EXPECT_TRUE(test::within(arrival(link, 1000, {1, 93'601}, 2), 1000, 1e-3));
+}
+
+TEST(EmulatedLink, TakesLongerForBothWaysAtATime) {
+  EmulatedLink link({.gbit_s = 0.1, .both_ways = 1.5}, 1, 1);
+  EXPECT_TRUE(test::within(arrival(link, 0, {1, 936'005}, 0), 120, 1e-3));
 }
 
 TEST(EmulatedLink, IsSharedInEqualParts) {
   EmulatedLink link({.gbit_s = 0.1}, 1, 2);
-  EXPECT_TRUE(test::within(arrival(link, 0, {1, 956'407}, 0), 160, 1e-3));
+  EXPECT_TRUE(test::within(arrival(link, 0, {1, 936'005}, 0), 160, 1e-3));
 }
 
 TEST(EmulatedLink, AddsTheSameJitterToTheSameCallOfASeed) {
