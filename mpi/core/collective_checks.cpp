@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <ranges>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -19,23 +20,6 @@ namespace {
 
 constexpr std::size_t max_named = 8;
 
-struct Member {
-  int rank = 0;
-  const CollectiveHistory* history = nullptr;
-};
-using Members = std::map<std::uint64_t, std::vector<Member>>;
-
-/// The members of each communicator.
-Members members_of(const RankHistories& ranks) {
-  Members members;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!ranks[rank]) continue;
-    for (const CollectiveHistory& history : *ranks[rank])
-      members[history.communicator].push_back({static_cast<int>(rank), &history});
-  }
-  return members;
-}
-
 /// The ranks of `calls` that made this one.
 std::string callers(const CollectiveCall& call, std::span<const RankCall> calls,
                     std::span<const std::string> names) {
@@ -47,57 +31,6 @@ std::string callers(const CollectiveCall& call, std::span<const RankCall> calls,
     text += (text.empty() ? "" : ", ") + (names.empty() ? cat("rank ", rank) : names[rank]);
   }
   return found > max_named ? cat(text, " and ", found - max_named, " more") : text;
-}
-
-std::string mismatch_on(const std::vector<Member>& members, std::span<const std::string> names) {
-  std::map<std::int64_t, std::vector<RankCall>> by_number;
-  for (const auto& [rank, history] : members)
-    for (std::int64_t number = history->first; number <= history->begun; ++number)
-      by_number[number].push_back({rank, history->call(number)});
-  for (const auto& [number, calls] : by_number)
-    if (std::string text = text_of_mismatch(calls, names); !text.empty()) return text;
-  return {};
-}
-
-/// A thread that is in a call, and which others it waits for.
-struct Waiting {
-  Member who;
-  std::vector<std::size_t> waits_for{};
-  bool for_ever = true;
-};
-
-std::vector<Waiting> find_waiting(const Members& members) {
-  std::vector<Waiting> all;
-  std::map<std::pair<int, std::int32_t>, std::size_t> by_thread;
-  for (const auto& [communicator, group] : members)
-    for (const Member& member : group)
-      if (member.history->waiting != 0) {
-        by_thread[{member.rank, member.history->thread}] = all.size();
-        all.push_back({member});
-      }
-  for (Waiting& waiting : all) {
-    const CollectiveHistory& own = *waiting.who.history;
-    for (const auto& [rank, history] : members.at(own.communicator)) {
-      if (history->begun >= own.begun) continue;
-      const auto caller = by_thread.find({rank, history->thread});
-      if (caller != by_thread.end()) waiting.waits_for.push_back(caller->second);
-    }
-  }
-  return all;
-}
-
-/// Keeps the ranks that wait forever, because they wait for a rank that waits forever.
-void drop_those_that_go_on(std::vector<Waiting>& all) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Waiting& waiting : all) {
-      const bool stays =
-          std::ranges::any_of(waiting.waits_for, [&](std::size_t i) { return all[i].for_ever; });
-      if (!waiting.for_ever || stays) continue;
-      waiting.for_ever = false;
-      changed = true;
-    }
-  }
 }
 
 constexpr std::chrono::seconds patience_with_first_rank{10};
@@ -132,41 +65,81 @@ std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const st
   return text;
 }
 
-std::string find_mismatch(const RankHistories& ranks, std::span<const std::string> names) {
-  for (const auto& [communicator, members] : members_of(ranks))
-    if (std::string text = mismatch_on(members, names); !text.empty()) return text;
-  return {};
+HashedHistory::HashedHistory(const CollectiveHistory& history)
+    : communicator(history.communicator),
+      begun(history.begun),
+      first(history.first),
+      thread(history.thread),
+      waiting(history.waiting) {
+  std::ranges::transform(history.calls, hashes.begin(), hash_of);
 }
 
-std::vector<WaitingRank> find_deadlock(const RankHistories& ranks) {
-  const Members members = members_of(ranks);
-  std::vector<Waiting> all = find_waiting(members);
-  drop_those_that_go_on(all);
-  const auto first = std::ranges::find(all, true, &Waiting::for_ever);
-  std::vector<std::size_t> path;
-  for (auto at = static_cast<std::size_t>(first - all.begin()); at < all.size();) {
-    if (const auto seen = std::ranges::find(path, at); seen != path.end()) {
+std::vector<NumberedCall> find_mismatch(const RankHistories& all) {
+  std::map<std::pair<std::uint64_t, std::int64_t>, std::map<std::uint64_t, int>>
+      callers;  // of each call, one
+  for (const auto& [history, ranks] : all)
+    for (std::int64_t number = history.first; number <= history.begun; ++number)
+      callers[{history.communicator, number}].try_emplace(history.hash(number), ranks.front());
+  std::vector<NumberedCall> different;
+  for (const auto& [at, ranks] : callers)
+    if (different.empty() && ranks.size() > 1)
+      for (const auto& [hash, rank] : ranks | std::views::take(max_named))
+        different.push_back({rank, at.first, at.second});
+  return different;
+}
+
+std::vector<RankCall> calls_of(const RankHistories& all, std::span<const NumberedCall> known) {
+  const std::uint64_t communicator = known.front().communicator;
+  const std::int64_t number = known.front().number;
+  std::map<std::uint64_t, CollectiveCall> texts;
+  for (const NumberedCall& each : known) texts[hash_of(each.call)] = each.call;
+  std::vector<RankCall> calls;
+  for (const auto& [history, ranks] : all) {
+    if (history.communicator != communicator || number < history.first || number > history.begun) continue;
+    const auto found = texts.find(history.hash(number));
+    if (found == texts.end()) continue;
+    for (const int rank : ranks) calls.push_back({rank, found->second});
+  }
+  std::ranges::sort(calls, {}, &RankCall::rank);
+  return calls;
+}
+
+std::vector<NumberedCall> find_deadlock(const RankHistories& all) {
+  std::map<std::pair<int, std::int32_t>, HashedHistory> waiting;  // by rank and thread
+  for (const auto& [history, ranks] : all)
+    if (history.waiting != 0)
+      for (const int rank : ranks) waiting[{rank, history.thread}] = history;
+  // By call: the calls that its ranks wait for, because a rank is in them that has not begun the first.
+  std::map<HashedHistory, std::map<HashedHistory, int>> waits_for;
+  for (const auto& [call, callers] : all)
+    for (const auto& [other, ranks] : all)
+      if (call.waiting != 0 && other.communicator == call.communicator && other.begun < call.begun)
+        for (const int rank : ranks)
+          if (const auto found = waiting.find({rank, other.thread}); found != waiting.end())
+            waits_for[call].try_emplace(found->second, rank);
+  do {
+    for (auto& [call, next] : waits_for)
+      std::erase_if(next, [&](const auto& each) { return !waits_for.contains(each.first); });
+  } while (std::erase_if(waits_for, [](const auto& each) { return each.second.empty(); }) > 0);
+  std::vector<NumberedCall> path;
+  if (waits_for.empty()) return path;
+  for (auto at = waits_for.begin()->second.begin();; at = waits_for.at(at->first).begin()) {
+    const NumberedCall here{at->second, at->first.communicator, at->first.begun};
+    const auto seen = std::ranges::find(path, here);
+    if (seen != path.end()) {
       path.erase(path.begin(), seen);
-      break;
+      std::ranges::rotate(path, std::ranges::min_element(path, {}, &NumberedCall::rank));
+      return path;
     }
-    path.push_back(at);
-    at = *std::ranges::find_if(all[at].waits_for, [&](std::size_t i) { return all[i].for_ever; });
+    path.push_back(here);
   }
-  std::vector<WaitingRank> cycle;
-  for (const std::size_t at : path)
-    cycle.push_back({all[at].who.rank, all[at].who.history->communicator, all[at].who.history->begun});
-  return cycle;
 }
 
-std::string text_of_deadlock(const std::vector<WaitingRank>& deadlock, const RankHistories& ranks,
-                             std::span<const std::string> names) {
+std::string text_of_deadlock(std::span<const NumberedCall> calls, std::span<const std::string> names) {
   std::string text = "deadlock of collective calls";
-  for (std::size_t i = 0; i < std::min(deadlock.size(), max_named); ++i) {
-    const auto rank = static_cast<std::size_t>(deadlock[i].rank);
-    const auto history =
-        std::ranges::find(*ranks[rank], deadlock[i].communicator, &CollectiveHistory::communicator);
-    text += cat(i == 0 ? ": " : "; ", names[rank], " in ", history->call(deadlock[i].number).text());
-  }
+  for (std::size_t i = 0; i < std::min(calls.size(), max_named); ++i)
+    text += cat(i == 0 ? ": " : "; ", names[static_cast<std::size_t>(calls[i].rank)], " in ",
+                calls[i].call.text());
   return text;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,31 +31,52 @@ struct RankCall {
 /// @param names of the ranks of MPI_COMM_WORLD; none: by their numbers
 std::string text_of_mismatch(std::span<const RankCall> calls, std::span<const std::string> names = {});
 
-/// The calls of each rank of MPI_COMM_WORLD on its communicators; none: the rank has not answered. The
-/// answers of ranks may be of different times.
-using RankHistories = std::vector<std::optional<std::vector<CollectiveHistory>>>;
+/// A history with hashes in the place of its calls, sent as bytes.
+struct HashedHistory {
+  HashedHistory() = default;
+  explicit HashedHistory(const CollectiveHistory& history);
 
-/// Ranks that called different collectives as the same number on one communicator: the text of the first.
-/// Empty: none. Calls never change once they are made, so the times of the answers do not matter.
-/// @param names of all ranks
-std::string find_mismatch(const RankHistories& ranks, std::span<const std::string> names);
+  std::uint64_t communicator = 0;
+  std::int64_t begun = 0;
+  std::int64_t first = 1;
+  std::int32_t thread = -1;
+  std::int32_t waiting = 0;
+  std::array<std::uint64_t, CollectiveHistory::kept> hashes{};
 
-/// A rank that is in a collective call.
-struct WaitingRank {
+  auto operator<=>(const HashedHistory&) const = default;
+  std::uint64_t hash(std::int64_t number) const {
+    return hashes[static_cast<std::size_t>(number) % hashes.size()];
+  }
+};
+
+/// Ranks of MPI_COMM_WORLD, in their order, by the histories that they have in common: one on each of their
+/// communicators. Those of ranks may be of different times.
+using RankHistories = std::map<HashedHistory, std::vector<int>>;
+
+/// A rank's collective call.
+struct NumberedCall {
   int rank = 0;
   std::uint64_t communicator = 0;
   std::int64_t number = 0;
-  bool operator==(const WaitingRank&) const = default;
+  CollectiveCall call{};  ///< Empty: not known yet
+  bool operator==(const NumberedCall&) const = default;
 };
 
-/// A cycle of ranks: each is in a call that the next one has not begun, because the thread of the next one
-/// that calls on that communicator is itself in the call named next. Empty: none. Only if two rounds of
-/// answers show the same cycle is it certain that all of them were there at one moment, and so forever.
-std::vector<WaitingRank> find_deadlock(const RankHistories& ranks);
+/// Different collectives that were called as the same number on one communicator: of the first such number,
+/// one rank for each call, eight at most. Empty: none. Calls never change once they are made, so the times of
+/// the histories do not matter.
+std::vector<NumberedCall> find_mismatch(const RankHistories& all);
 
-/// "deadlock of collective calls: rank 0 in …; rank 1 in …"
-std::string text_of_deadlock(const std::vector<WaitingRank>& deadlock, const RankHistories& ranks,
-                             std::span<const std::string> names);
+/// The calls of all ranks of the number that `known` are of, as far as one of these is the same.
+std::vector<RankCall> calls_of(const RankHistories& all, std::span<const NumberedCall> known);
+
+/// A cycle of ranks: each is in a call that the next one has not begun, because the thread of the next one
+/// that calls on that communicator is itself in the call named next. Empty: none. Only if the histories of
+/// two times show the same cycle is it certain that all of them were there at one moment, and so forever.
+std::vector<NumberedCall> find_deadlock(const RankHistories& all);
+
+/// "deadlock of collective calls: rank 0 in …; rank 1 in …". @param names of all ranks
+std::string text_of_deadlock(std::span<const NumberedCall> calls, std::span<const std::string> names);
 
 // Private to mpi/: logging and checking of a collective call.
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <mutex>
-#include <optional>
 
 #include "mpi/core/clock.hpp"
 #include "mpi/core/native.hpp"
@@ -75,51 +75,32 @@ constexpr double per_rank_s = 0.004;
 
 struct CallQuestion {
   std::int64_t round = 0;
-  std::int64_t calls = 0;  ///< 1: for the calls; 0: for the hashes of the subtree
+  std::int64_t number = 0;  ///< Of the call; 0: for the hashes of the subtree
+  std::uint64_t communicator = 0;
+  std::int64_t place = 0;  ///< The answer brings it back
 };
 
-/// One of a rank's histories.
 struct CallAnswer {
   std::int64_t round = 0;
-  std::int64_t following = 0;  ///< Histories of that rank that are still to come in this round
-  CollectiveHistory history{};
+  std::int64_t place = 0;
+  CollectiveCall call{};
 };
 
-/// Histories of a subtree.
+/// Histories of a subtree: of each its bytes, and ranks that have it, led by their count.
 struct HashAnswer {
-  struct Item {
-    std::int64_t rank = 0;
-    HashedHistory history{};
-  };
   std::int64_t round = 0;
-  std::int64_t following = 0;  ///< Whether more are to come in this round
-  std::int64_t count = 0;      ///< Histories in this message
-  std::array<Item, 32> items{};
+  std::int32_t following = 0;  ///< Whether more is to come in this round
+  std::int32_t count = 0;      ///< Numbers in this message
+  std::array<std::int32_t, 990> numbers{};
 };
+using HistoryNumbers = std::array<std::int32_t, sizeof(HashedHistory) / sizeof(std::int32_t)>;
 
-/// Communicators without calls tell nothing.
-std::vector<HashedHistory> own_hashes() {
-  std::vector<HashedHistory> all;
-  for (const auto& [communicator, begun, first, thread, waiting, calls] : CollectiveLog::all()) {
-    if (begun == 0) continue;
-    all.push_back({static_cast<std::int64_t>(communicator), begun, first, thread, waiting});
-    std::ranges::transform(calls, all.back().begin() + 5, [](const CollectiveCall& call) {
-      return static_cast<std::int64_t>(hash_of(call));
-    });
-  }
-  return all;
-}
-
-/// Histories whose calls differ where the hashes do.
-std::vector<CollectiveHistory> histories_of(const std::vector<HashedHistory>& all) {
-  std::vector<CollectiveHistory> histories;
-  for (const HashedHistory& hashed : all) {
-    histories.push_back({static_cast<std::uint64_t>(hashed[0]), hashed[1], hashed[2],
-                         static_cast<std::int32_t>(hashed[3]), static_cast<std::int32_t>(hashed[4])});
-    std::transform(hashed.begin() + 5, hashed.end(), histories.back().calls.begin(),
-                   [](std::int64_t hash) { return CollectiveCall{.line = hash}; });
-  }
-  return histories;
+/// This rank's call; an empty one where it has forgotten it.
+CollectiveCall own_call(std::uint64_t communicator, std::int64_t number) {
+  for (const CollectiveHistory& history : CollectiveLog::all())
+    if (history.communicator == communicator && history.first <= number && number <= history.begun)
+      return history.call(number);
+  return {};
 }
 
 }  // namespace
@@ -152,14 +133,13 @@ void MismatchDetector::poll(double quiet_s) {
   requested_ = has_waited(now_s, quiet_s) || requested_;
   while (messages_.receive<std::byte>(mismatch_request_tag)) requested_ = true;
   while (const auto question = messages_.receive<CallQuestion>(question_tag)) {
-    const auto& [round, calls] = question->second;
-    if (calls == 0) begin_round(round, now_s);
-    const auto all = calls == 0 ? std::vector<CollectiveHistory>() : CollectiveLog::all();
-    auto following = std::ssize(all);
-    for (const CollectiveHistory& history : all)
-      messages_.send(CallAnswer{round, --following, history}, 0, answer_tag);
+    const auto& [round, number, communicator, place] = question->second;
+    if (number == 0)
+      begin_round(round, now_s);
+    else
+      messages_.send(CallAnswer{round, place, own_call(communicator, number)}, 0, answer_tag);
   }
-  if (requested_ && hashes_.empty() && calls_.empty() && now_s >= next_s_) {
+  if (requested_ && histories_.empty() && now_s >= next_s_) {
     if (ranks_.is_root()) {
       begin_round(round_ + 1, now_s);
     } else {
@@ -170,60 +150,80 @@ void MismatchDetector::poll(double quiet_s) {
   }
   take_answers();
   const bool late = now_s - asked_s_ > (ranks_.is_root() ? 2.0 : 1.0) * patience_s;
-  if ((!hashes_.empty() || !calls_.empty()) && (pending_.empty() || late)) conclude(now_s);
+  if (!histories_.empty() && (pending_.empty() || late)) conclude(now_s);
 }
 
 void MismatchDetector::begin_round(std::int64_t round, double now_s) {
   round_ = round;
   requested_ = false;
   asked_s_ = now_s;
-  hashes_ = {{ranks_.rank(), own_hashes()}};
+  histories_.clear();
+  for (const CollectiveHistory& history : CollectiveLog::all())
+    if (history.begun > 0) histories_[HashedHistory(history)] = {ranks_.rank()};
   pending_ = {tree_.children.begin(), tree_.children.end()};
-  for (const int child : tree_.children) messages_.send(CallQuestion{round, 0}, child, question_tag);
+  for (const int child : tree_.children)
+    messages_.send(CallQuestion{round}, child, question_tag, sizeof(round));
 }
 
 void MismatchDetector::ask_for_calls(double now_s) {
   asked_s_ = now_s;
-  ++round_;
-  calls_.assign(static_cast<std::size_t>(ranks_.size()), std::nullopt);
-  calls_.front() = CollectiveLog::all();
-  for (int rank = 1; rank < ranks_.size(); ++rank) {
-    pending_.insert(rank);
-    messages_.send(CallQuestion{round_, 1}, rank, question_tag);
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    auto& [rank, communicator, number, call] = asked_[i];
+    if (rank == 0) {
+      call = own_call(communicator, number);
+      continue;
+    }
+    const auto place = static_cast<std::int64_t>(i);
+    pending_.insert(static_cast<int>(place));
+    messages_.send(CallQuestion{round_, number, communicator, place}, rank, question_tag);
   }
 }
 
 void MismatchDetector::take_answers() {
   while (const auto message = messages_.receive<CallAnswer>(answer_tag)) {
-    const auto& [from, answer] = *message;
-    if (calls_.empty() || answer.round != round_) continue;
-    auto& histories = calls_[static_cast<std::size_t>(from)];
-    if (!histories) histories.emplace();
-    histories->push_back(answer.history);
-    if (answer.following == 0) pending_.erase(from);
+    const auto& [round, place, call] = message->second;
+    if (asked_.empty() || round != round_) continue;
+    asked_[static_cast<std::size_t>(place)].call = call;
+    pending_.erase(static_cast<int>(place));
   }
   while (const auto message = messages_.receive<HashAnswer>(hashes_tag)) {
     const auto& [from, answer] = *message;
-    if (hashes_.empty() || answer.round != round_) continue;
-    for (const auto& [rank, history] : std::span(answer.items).first(static_cast<std::size_t>(answer.count)))
-      hashes_[static_cast<int>(rank)].push_back(history);
+    if (histories_.empty() || !asked_.empty() || answer.round != round_) continue;
+    HistoryNumbers history{};
+    for (auto left = std::span(answer.numbers).first(static_cast<std::size_t>(answer.count));
+         !left.empty();) {
+      std::ranges::copy(left.first(history.size()), history.begin());
+      const auto more = left.subspan(history.size() + 1, static_cast<std::size_t>(left[history.size()]));
+      std::vector<int>& ranks = histories_[std::bit_cast<HashedHistory>(history)];
+      ranks.insert(ranks.end(), more.begin(), more.end());
+      left = left.subspan(history.size() + 1 + more.size());
+    }
     if (answer.following == 0) pending_.erase(from);
   }
 }
 
-/// @param classes one of the ranks that have the same histories, by these
-void MismatchDetector::send_hashes(const std::map<std::vector<HashedHistory>, int>& classes) {
+void MismatchDetector::send_hashes() {
   HashAnswer answer{.round = round_, .following = 1};
+  std::size_t used = 0;
+  const auto append = [&](std::span<const std::int32_t> numbers) {
+    std::ranges::copy(numbers, answer.numbers.begin() + static_cast<std::ptrdiff_t>(used));
+    used += numbers.size();
+  };
   const auto send = [&] {
+    answer.count = static_cast<std::int32_t>(std::exchange(used, 0));
     messages_.send(
         answer, tree_.parent, hashes_tag,
-        offsetof(HashAnswer, items) + static_cast<std::size_t>(answer.count) * sizeof(HashAnswer::Item));
-    answer.count = 0;
+        offsetof(HashAnswer, numbers) + static_cast<std::size_t>(answer.count) * sizeof(std::int32_t));
   };
-  for (const auto& [histories, rank] : classes)
-    for (const HashedHistory& history : histories) {
-      if (answer.count == std::ssize(answer.items)) send();
-      answer.items[static_cast<std::size_t>(answer.count++)] = {rank, history};
+  constexpr std::size_t led_by = std::tuple_size_v<HistoryNumbers> + 1;
+  for (const auto& [history, ranks] : std::exchange(histories_, {}))
+    for (auto left = std::span(ranks); !left.empty();) {
+      if (used + led_by >= answer.numbers.size()) send();
+      const auto part = left.first(std::min(left.size(), answer.numbers.size() - used - led_by));
+      left = left.subspan(part.size());
+      append(std::bit_cast<HistoryNumbers>(history));
+      append(std::array{static_cast<std::int32_t>(part.size())});
+      append(part);
     }
   answer.following = 0;
   send();
@@ -232,26 +232,23 @@ void MismatchDetector::send_hashes(const std::map<std::vector<HashedHistory>, in
 /// A deadlock counts where two rounds in succession found it: each of its ranks was in its call from its
 /// first answer to its second, so all of them were at the moment between the rounds.
 void MismatchDetector::conclude(double now_s) {
-  pending_.clear();
-  if (!hashes_.empty()) {
-    std::map<std::vector<HashedHistory>, int> classes;
-    for (auto& [rank, histories] : std::exchange(hashes_, {})) classes.try_emplace(histories, rank);
-    if (!ranks_.is_root()) return send_hashes(classes);
+  const bool complete = std::exchange(pending_, {}).empty();
+  if (!ranks_.is_root()) return send_hashes();
+  if (asked_.empty()) {
     next_s_ = now_s + std::max(1.0, per_rank_s * ranks_.size());
-    RankHistories ranks;
-    for (const auto& [histories, rank] : classes) ranks.emplace_back(histories_of(histories));
-    if (!find_mismatch(ranks, {}).empty() || !find_deadlock(ranks).empty()) ask_for_calls(now_s);
-    return;
+    for (auto& [history, ranks] : histories_) std::ranges::sort(ranks);
+    const std::vector<NumberedCall> before = std::exchange(deadlock_, {});
+    asked_ = find_mismatch(histories_);
+    if (asked_.empty()) deadlock_ = find_deadlock(histories_);
+    if (deadlock_ != before && !deadlock_.empty()) return begin_round(round_ + 1, now_s);
+    if (asked_.empty()) asked_ = deadlock_;
+    if (!asked_.empty()) return ask_for_calls(now_s);
+  } else if (complete) {
+    finding_ = deadlock_.empty() ? text_of_mismatch(calls_of(histories_, asked_), names_())
+                                 : text_of_deadlock(asked_, names_());
   }
-  const RankHistories calls = std::exchange(calls_, {});
-  finding_ = find_mismatch(calls, names_());
-  if (!finding_.empty()) return;
-  const std::vector<WaitingRank> deadlock = find_deadlock(calls);
-  if (!deadlock.empty() && deadlock == deadlock_) {
-    finding_ = text_of_deadlock(deadlock, calls, names_());
-  } else if (deadlock_ = deadlock; !deadlock_.empty()) {
-    ask_for_calls(now_s);
-  }
+  asked_.clear();
+  histories_.clear();
 }
 
 }  // namespace flotilla::mpi

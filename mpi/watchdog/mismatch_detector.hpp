@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -70,15 +69,13 @@ class SmallMessages {
   std::int64_t received_ = 0;
 };
 
-/// A history as numbers: its members in their order, with hashes in the place of calls.
-using HashedHistory = std::array<std::int64_t, 5 + CollectiveHistory::kept>;
-
 /// Compares the collective calls of all ranks once one of them has waited for a second: that rank requests
 /// it, again when it has waited for twice as long, and so on. Requests go to rank 0 along a tree
 /// (rank_tree.hpp), and rank 0 asks all along it for the hashes of their calls, at most once a second: a rank
-/// answers for its subtree, with one of the ranks that are in the same calls, and without ranks that are
-/// silent and those below them. Only where rank 0 finds mismatched calls or a deadlock, it asks each rank for
-/// its calls. The messages are those of the watchdogs' threads; no rank waits for one. Private to mpi/.
+/// answers for its subtree, with each history once, and without ranks that are silent and those below them.
+/// Only where rank 0 finds mismatched calls or a deadlock, it asks for the text of each of these calls one of
+/// the ranks that made it. The messages are those of the watchdogs' threads; no rank waits for one. Private
+/// to mpi/.
 class MismatchDetector {
  public:
   /// @param messages whose tags 5, 6, 7 and 11 nothing else uses; must outlive this, as `ranks`
@@ -98,7 +95,7 @@ class MismatchDetector {
   void ask_for_calls(double now_s);
   void take_answers();
   void conclude(double now_s);
-  void send_hashes(const std::map<std::vector<HashedHistory>, int>& classes);
+  void send_hashes();
 
   SmallMessages& messages_;
   const Communicator& ranks_;
@@ -110,10 +107,10 @@ class MismatchDetector {
   bool requested_ = false;
   std::int64_t round_ = 0;
   double asked_s_ = 0;
-  std::set<int> pending_;                             ///< Ranks that were asked and have not answered
-  std::map<int, std::vector<HashedHistory>> hashes_;  ///< Of the subtree, in a round of hashes
-  RankHistories calls_;                               ///< On rank 0, in a round of calls
-  std::vector<WaitingRank> deadlock_;                 ///< Found in the round before
+  std::set<int> pending_;               ///< Ranks without an answer; places in `asked_` of calls without
+  RankHistories histories_;             ///< Of the subtree, in a round
+  std::vector<NumberedCall> asked_;     ///< On rank 0: the calls whose text it has asked for
+  std::vector<NumberedCall> deadlock_;  ///< Found in this round, or in the one before
   std::string finding_;
 };
 

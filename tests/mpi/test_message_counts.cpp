@@ -14,10 +14,12 @@
 #include "kernels/host_memory.hpp"
 #include "mpi/all_reduce/collectives.hpp"
 #include "mpi/core/clock.hpp"
+#include "mpi/core/collective_log.hpp"
 #include "mpi/core/rank_tree.hpp"
 #include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/roll_call.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/mpi_calls.hpp"
 
 // How the messages of all ranks together grow with the number of ranks.
@@ -119,6 +121,40 @@ TEST_F(MessageCounts, LookingForMismatchesTakesThreeForEachRankAndNoCallsWhileTh
   EXPECT_LE(over_all(partners, Op::max), RankTree::max_children + 1);
   RecordProperty("messages", static_cast<int>(over_all(sends)));
   RecordProperty("bytes", static_cast<int>(over_all(bytes)));
+  world.barrier();
+  call.receive_rest();
+}
+
+TEST_F(MessageCounts, AMismatchIsNamedByTheTextsOfTheCallsThatDiffer) {
+  constexpr int text_tag = 7;
+  CollectiveLog log(4711);
+  const bool differs = world.rank() == world.size() - 1;
+  log.begin(differs ? "broadcast" : "all-reduce", "float", 7, 12);
+  const std::vector<std::string> hosts(static_cast<std::size_t>(world.size()), "h");
+  RollCall call(world, hosts);
+  StopConsensus over(world, 1);
+  world.barrier();
+  mpi_calls() = {};
+
+  const double begin_s = now_s();
+  while (!over.stop_requested()) {
+    call.answer({.step = 1, .quiet_s = now_s() - begin_s});
+    if (!call.mismatch().empty()) over.ask_to_stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  const std::int64_t texts = mpi_calls().by_tag[text_tag];
+  EXPECT_EQ(over_all(texts), 1);  // rank 0 has that of the others
+  if (world.is_root()) {
+    const std::string& said = call.mismatch();
+    EXPECT_TRUE(test::mentions(said, {"rank 7 on h and", std::to_string(world.size() - 9) + " more in"}) ||
+                world.size() == 8)
+        << said;
+    EXPECT_TRUE(test::mentions(said, {"mismatched collective calls: rank 0 on h, rank 1 on h, ",
+                                      "in all-reduce of 7 float values (step 12, ",
+                                      "; rank " + std::to_string(world.size() - 1) + " on h in broadcast"}))
+        << said;
+  }
   world.barrier();
   call.receive_rest();
 }

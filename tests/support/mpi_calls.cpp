@@ -42,7 +42,10 @@ int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MP
 int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request* request) {
   ++mpi_calls().sends;
-  if (type == MPI_BYTE) mpi_calls().sent_bytes += count;
+  if (type == MPI_BYTE) {
+    mpi_calls().sent_bytes += count;
+    ++mpi_calls().by_tag[tag];
+  }
   mpi_calls().partners.insert(to);
   return PMPI_Isend(data, count, type, to, tag, comm, request);
 }

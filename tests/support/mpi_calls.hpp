@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 namespace flotilla::test {
@@ -16,6 +17,7 @@ struct MpiCalls {
   std::int64_t sent_bytes = 0;  ///< By MPI_Isend of bytes
   std::int64_t gathered = 0;    ///< Values of this rank in MPI_Allgather and MPI_Allgatherv
   std::int64_t reduced = 0;     ///< Values of this rank in MPI_Allreduce
+  std::map<int, int> by_tag{};  ///< Calls of MPI_Isend of bytes
   std::set<int> partners{};     ///< Ranks to which MPI_Isend sends or from which MPI_Irecv receives
   friend bool operator==(const MpiCalls&, const MpiCalls&) = default;
 };
