@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "mpi/core/stop_consensus.hpp"
 #include "mpi/watchdog/roll_call.hpp"
 #include "tests/mpi/on_all_ranks.hpp"
+#include "tests/support/allocation_count.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/mpi_calls.hpp"
 
@@ -155,6 +157,32 @@ TEST_F(MessageCounts, AMismatchIsNamedByTheTextsOfTheCallsThatDiffer) {
                                       "; rank " + std::to_string(world.size() - 1) + " on h in broadcast"}))
         << said;
   }
+  world.barrier();
+  call.receive_rest();
+}
+
+// As on a busy machine, where each rank is somewhere else.
+TEST_F(MessageCounts, LookingForMismatchesTakesAKilobyteForEachRankWhereverItWaits) {
+  std::deque<CollectiveLog> logs;
+  for (std::uint64_t name = 1; name <= 8; ++name) {
+    logs.emplace_back(name);
+    for (int i = 0; i <= (name == 8 ? world.rank() : 8); ++i)
+      logs.back().begin("all-reduce", "float", 7, std::int64_t{i});
+  }
+  logs.back().set_waiting(world.rank() % 2 == 0);
+  RollCall call(world, std::vector<std::string>(static_cast<std::size_t>(world.size()), "h"));
+  world.barrier();
+
+  const double begin_s = now_s();
+  const std::int64_t most = test::most_bytes_over([&] {
+    for (double quiet_s = 0; quiet_s < 3.0; quiet_s = now_s() - begin_s) {
+      call.answer({.step = 1, .quiet_s = quiet_s});
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+
+  EXPECT_LE(most, 30'000 + 1000 * world.size());
+  RecordProperty("bytes_held", static_cast<int>(over_all(most, Op::max)));
   world.barrier();
   call.receive_rest();
 }

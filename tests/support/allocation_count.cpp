@@ -14,7 +14,7 @@ namespace {
 
 thread_local std::int64_t of_this_thread = 0;
 std::atomic<std::int64_t> of_all_threads{0};
-std::atomic<std::int64_t> bytes_held{0};
+std::atomic<std::int64_t> held_bytes{0};
 std::atomic<std::int64_t> most_bytes_held{0};
 
 bool lies_in_onednn(const void* code) {
@@ -31,7 +31,7 @@ void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
   void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   const auto size = static_cast<std::int64_t>(malloc_usable_size(memory));
-  const std::int64_t held = bytes_held.fetch_add(size) + size;
+  const std::int64_t held = held_bytes.fetch_add(size) + size;
   std::int64_t most = most_bytes_held;
   while (held > most && !most_bytes_held.compare_exchange_weak(most, held)) {
   }
@@ -39,7 +39,7 @@ void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
 }
 
 void give_back(void* memory) noexcept {
-  if (memory != nullptr) bytes_held -= static_cast<std::int64_t>(malloc_usable_size(memory));
+  if (memory != nullptr) held_bytes -= static_cast<std::int64_t>(malloc_usable_size(memory));
   std::free(memory);
 }
 
@@ -93,8 +93,12 @@ std::int64_t allocations_of_all_threads() {
   return of_all_threads;
 }
 
+std::int64_t bytes_held() {
+  return held_bytes;
+}
+
 std::int64_t most_bytes_over(const std::function<void()>& work) {
-  const std::int64_t before = bytes_held;
+  const std::int64_t before = held_bytes;
   most_bytes_held = before;
   work();
   return most_bytes_held - before;

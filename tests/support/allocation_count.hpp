@@ -11,6 +11,8 @@ namespace flotilla::test {
 std::int64_t allocations_of_this_thread();
 std::int64_t allocations_of_all_threads();
 
+std::int64_t bytes_held();  ///< Bytes that operator new has given out and not got back, on all threads
+
 /// The most bytes that operator new had given out and not got back at any time during `work`, on any thread,
 /// above those before it. Unlike the resident memory, it has none of the pages of code and of files, which
 /// differ from run to run by some hundred kilobytes.
