@@ -101,8 +101,6 @@ class StrategyRules : public RuleChecks {
     };
     excludes("device.kind", config.device.kind != DeviceKind::cpu,
              "gradients are compressed by the CPU's matrix products; use \"none\"");
-    excludes("strategy.wire", is_scaled(config.reduction.wire),
-             "both keep errors of what was sent; use \"float32\", \"float16\" or \"bfloat16\"");
     excludes("device.precision", config.device.precision == DevicePrecision::float16,
              "the errors kept from earlier gradients are of another loss scale; use \"bfloat16\"");
     excludes("run.reproducible", config.run.reproducible,

@@ -157,6 +157,9 @@ void Synchronisation::compress(const AllReduceConfig& deck, std::span<const Devi
   });
   fit_to_shared_memory(plan, config.reduction.all_reduce == AllReduceWord::automatic,
                        cut.count(leading_floats(model.weights)), machine.workers);
+  DeviceSpan<float> kept;
+  if (reduction.rounds())
+    kept = reduction.errors.span().subspan(leading_floats(model.weights), model.weights.parameters.size());
   reduction.compression =
       std::make_shared<PowerSgd>(PowerSgd::Parts{.device = *machine.device,
                                                  .watchdog = machine.watchdog,
@@ -164,6 +167,7 @@ void Synchronisation::compress(const AllReduceConfig& deck, std::span<const Devi
                                                  .tensors = tensors,
                                                  .gradients = model.gradients(),
                                                  .cut = std::move(cut),
+                                                 .errors = kept,
                                                  .start = deck.compression_start,
                                                  .seed = static_cast<std::uint64_t>(config.run.seed)},
                                  plan, machine.host);

@@ -31,12 +31,17 @@ Texts arguments(const std::string& output, int steps) {
 }
 
 TEST(CompressedRuns, GiveTheBitsOfTheUninterruptedRun) {
-  for (const int ranks : {1, 2}) {
+  for (const auto& [ranks, wire] : {std::pair(1, "float32"), std::pair(2, "float32"), std::pair(2, "int8")}) {
+    SCOPED_TRACE(wire);
     const TemporaryFolder folder;
-    const Result uninterrupted = flotilla(ranks, arguments(folder.path("whole"), 60));
-    ASSERT_EQ(uninterrupted.exit_code, 0) << uninterrupted.errors;
-    for (const int steps : {15, 33, 60})
-      ASSERT_EQ(flotilla(ranks, arguments(folder.path("parts"), steps)).exit_code, 0);
+    const auto train = [&, own = std::string("strategy.wire=") + wire](const std::string& run, int steps) {
+      Texts all = arguments(folder.path(run), steps);
+      all.push_back(own);
+      const Result result = flotilla(ranks, all);
+      ASSERT_EQ(result.exit_code, 0) << result.errors;
+    };
+    train("whole", 60);
+    for (const int steps : {15, 33, 60}) train("parts", steps);
 
     const auto whole = final_model(folder.path("whole"));
     EXPECT_EQ(final_model(folder.path("parts")).values, whole.values) << ranks;

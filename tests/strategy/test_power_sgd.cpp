@@ -207,9 +207,12 @@ const Texts small_steps = {"train.global_batch_size=8", "strategy.bucket_mb=4"};
 
 TEST(PowerSgd, SharesOutTheGradientOfNetworks) {
   const auto world = mpi::Communicator::world();
-  for (const std::string& deck : {small_mlp_deck, resnet_deck}) {
+  for (const auto& [deck, wire] : {std::pair(small_mlp_deck, "float32"), std::pair(resnet_deck, "float32"),
+                                   std::pair(small_mlp_deck, "int8"), std::pair(resnet_deck, "fp4")}) {
+    SCOPED_TRACE(wire);
     TrainingRun plain(mpi::Communicator::world(), deck, small_steps);
-    TrainingRun compressed(mpi::Communicator::world(), deck, power_sgd + small_steps);
+    TrainingRun compressed(mpi::Communicator::world(), deck,
+                           power_sgd + small_steps + Texts{std::string("strategy.wire=") + wire});
     ASSERT_FALSE(compressed.parts.sync.reduction.compression == nullptr);
 
     plain.step();
@@ -232,10 +235,12 @@ TEST(PowerSgd, SharesOutTheGradientOfNetworks) {
 }
 
 TEST(PowerSgd, IsAllReduceBeforeItsStart) {
-  for (const std::string& deck : {small_mlp_deck, resnet_deck}) {
-    TrainingRun plain(mpi::Communicator::world(), deck, small_steps);
+  for (const auto& [deck, wire] : {std::pair(small_mlp_deck, "float32"), std::pair(resnet_deck, "float32"),
+                                   std::pair(small_mlp_deck, "int8")}) {
+    const Texts own = small_steps + Texts{std::string("strategy.wire=") + wire};
+    TrainingRun plain(mpi::Communicator::world(), deck, own);
     TrainingRun compressed(mpi::Communicator::world(), deck,
-                           power_sgd + small_steps + Texts{"strategy.compression_start=2"});
+                           power_sgd + own + Texts{"strategy.compression_start=2"});
     for (int step = 0; step < 2; ++step) {
       plain.step();
       compressed.step();
@@ -252,7 +257,7 @@ TEST(PowerSgd, IsAllReduceBeforeItsStart) {
 
 TEST(PowerSgd, CountsWhatItSends) {
   const auto world = mpi::Communicator::world();
-  for (const std::string wire : {"float32", "bfloat16"}) {
+  for (const std::string wire : {"float32", "bfloat16", "int8"}) {
     TrainingRun run(mpi::Communicator::world(), small_mlp_deck,
                     power_sgd + Texts{"strategy.all_reduce=mpi", "strategy.wire=" + wire});
 

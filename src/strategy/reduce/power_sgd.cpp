@@ -120,7 +120,10 @@ PowerSgd::PowerSgd(Parts parts, const AllReducePlan& plan, const mpi::Communicat
   first_factors_ = device.memory().allocate(factors);
   constexpr std::uint64_t not_the_weights = 0x506F776572534744;  // the first of which are other draws
   factor_tensors_.initialise(device.memory(), parts_.seed ^ not_the_weights, first_factors_.span());
-  errors_ = device.memory().allocate(static_cast<std::size_t>(parts_.tensors.layout().size()));
+  if (parts_.errors.size() == 0) {
+    errors_ = device.memory().allocate(static_cast<std::size_t>(parts_.tensors.layout().size()));
+    parts_.errors = errors_.span();
+  }
   plain_ = device.memory().allocate(converted);
   device.flat().copy(first_factors_.span(), factors_.span());
   room_.resize(longest);
@@ -149,7 +152,7 @@ DeviceSpan<float> PowerSgd::gradient(std::size_t slice) const {
 /// part of it by then.
 DeviceSpan<float> PowerSgd::matrix(const ThinProduct& product) {
   if (product.converted) return gradient(product.slice).subspan(0, product.size());
-  return part_of(errors_.span(), parts_.tensors.layout()[product.slice]);
+  return part_of(parts_.errors, parts_.tensors.layout()[product.slice]);
 }
 
 DeviceSpan<float> PowerSgd::kept(Storage& factors, const ThinProduct& product) const {
@@ -158,7 +161,7 @@ DeviceSpan<float> PowerSgd::kept(Storage& factors, const ThinProduct& product) c
 
 /// Pᵀ ← Qᵀ Mᵀ, of the gradient and the error before.
 void PowerSgd::multiply_left(const ThinProduct& product) {
-  const DeviceSpan<float> error = part_of(errors_.span(), parts_.tensors.layout()[product.slice]);
+  const DeviceSpan<float> error = part_of(parts_.errors, parts_.tensors.layout()[product.slice]);
   parts_.device.flat().axpy(1.0F, gradient(product.slice), error);
   if (product.converted) parts_.tensors.to_plain(product.slice, host_span(error), host_span(matrix(product)));
   matrix_product(parts_.device.info().threads, product.rank, product.rows, product.columns,
@@ -191,7 +194,7 @@ void PowerSgd::expand(const ThinProduct& product) {
       flat.axpy(left_values[static_cast<std::size_t>(k * product.rows + row)], factor(right(product), k),
                 rows.subspan(static_cast<std::size_t>(row) * columns, columns));
   if (product.converted) parts_.tensors.from_plain(product.slice, host_span(rows), host_span(result));
-  flat.axpy(-1.0F / static_cast<float>(parts_.workers.size()), result, part_of(errors_.span(), slice));
+  flat.axpy(-1.0F / static_cast<float>(parts_.workers.size()), result, part_of(parts_.errors, slice));
   // A factor of zeros would stay so: it begins anew. The others need not be divided by the workers.
   for (std::int64_t k = 0; k < product.rank; ++k) {
     const DeviceSpan<float> next = factor(right(product), k);
@@ -212,14 +215,30 @@ void PowerSgd::move_whole(bool back) {
   for (const std::size_t slice : parts_.cut.whole) move(gradient(slice));
 }
 
+/// What a scaled wire leaves of whole tensors, to where it adds it or back.
+void PowerSgd::move_wire_errors(bool back) {
+  if (!reduction_.rounds()) return;
+  FlatMath& flat = parts_.device.flat();
+  if (!back) flat.fill(reduction_.errors.span(), 0.0F);
+  std::size_t at = leading_;
+  for (const std::size_t slice : parts_.cut.whole) {
+    const DeviceSpan<float> kept = part_of(parts_.errors, parts_.tensors.layout()[slice]);
+    const DeviceSpan<float> wire = reduction_.errors.span().subspan(at, kept.size());
+    flat.copy(back ? wire : kept, back ? kept : wire);
+    at += kept.size();
+  }
+}
+
 void PowerSgd::sum(std::int64_t step) {
   const trace::Span span("all-reduce of factors");
   move_whole(false);
+  move_wire_errors(false);
   for (const ThinProduct& product : parts_.cut.products) multiply_left(product);
   parts_.watchdog.beat("all-reduce of left factors", step);
   if (reduction_.exact) mpi::all_reduce_now(*reduction_.exact, sent_.values().subspan(0, leading_), step);
   mpi::all_reduce_now(reduction_.first(), whole_and_left(), step);
   move_whole(true);
+  move_wire_errors(true);
   for (const ThinProduct& product : parts_.cut.products) multiply_right(product);
   parts_.watchdog.beat("all-reduce of right factors", step);
   mpi::all_reduce_now(reduction_.first(), all_right(), step);
@@ -265,7 +284,7 @@ StateArray PowerSgd::factors() {
 }
 
 StateArray PowerSgd::errors() {
-  return {"strategy/compression_errors", StateArray::Layout::parameters, errors_.span()};
+  return {"strategy/compression_errors", StateArray::Layout::parameters, parts_.errors};
 }
 
 std::string PowerSgd::description() const {
@@ -287,9 +306,9 @@ std::vector<std::string> PowerSgd::warnings() const {
 }
 
 std::int64_t PowerSgd::held_bytes() const {
-  return static_cast<std::int64_t>(
-      (sent_.values().size() + factors_.size() + first_factors_.size() + errors_.size() + plain_.size()) *
-      sizeof(float));
+  return static_cast<std::int64_t>((sent_.values().size() + factors_.size() + first_factors_.size() +
+                                    errors_.size() + plain_.size() + reduction_.errors.size()) *
+                                   sizeof(float));
 }
 
 }  // namespace flotilla

@@ -56,7 +56,8 @@ void orthonormalise(std::span<float> vectors, std::size_t count, std::span<doubl
 /// PowerSGD (Vogels, Karimireddy & Jaggi 2019): the workers' mean gradient M of a tensor is approximated by
 /// P Qᵀ, where P = M Q with the Q of the step before, made orthonormal, and then Q = Mᵀ P. Both are linear in
 /// M, so that workers add up their factors: all P, with the tensors that are sent whole, in one all-reduce,
-/// and all Q in another. What this leaves out of a worker's gradient is added to that of the next step. All
+/// and all Q in another. What this and a scaled wire leave out of a worker's gradient is added to that of the
+/// next step (what such a wire leaves of factors is not added to factors: it is part of the former). All
 /// workers compute the same bits, whatever threads they have. For devices that share the host's memory.
 class PowerSgd {
  public:
@@ -67,6 +68,9 @@ class PowerSgd {
     const TensorSet& tensors;     ///< Of the parameters
     DeviceSpan<float> gradients;  ///< Header, step statistics, gradients (buckets.hpp)
     CompressionCut cut;
+    /// What the wire has left of gradients before `start`, laid out as the parameters: then errors are kept
+    /// here. Empty: the wire leaves nothing.
+    DeviceSpan<float> errors{};
     std::int64_t start = 0;  ///< First step that is compressed
     std::uint64_t seed = 0;  ///< Of the first Q
   };
@@ -82,7 +86,7 @@ class PowerSgd {
   /// Collective, before training, while gradients are zero. Compares the time of sum() with that of the
   /// all-reduces of `buckets`.
   void measure(mpi::Collectives& plain, std::span<const DeviceSpan<float>> buckets);
-  void clear_errors() { parts_.device.flat().fill(errors_.span(), 0.0F); }
+  void clear_errors() { parts_.device.flat().fill(parts_.errors, 0.0F); }
 
   /// The Q of the next step, equal on all workers; a checkpoint of a run without this rank has none.
   StateArray factors();
@@ -108,6 +112,7 @@ class PowerSgd {
   void multiply_right(const ThinProduct& product);
   void expand(const ThinProduct& product);
   void move_whole(bool back);
+  void move_wire_errors(bool back);
 
   Parts parts_;
   std::size_t leading_;
@@ -115,11 +120,11 @@ class PowerSgd {
   Reduction reduction_;
   TensorSet factor_tensors_;
   Storage factors_;
-  Storage first_factors_;       ///< Random ones, which also replace columns that have become zero
-  Storage errors_;              ///< Laid out as the parameters; in sum(): gradients and errors
-  Storage plain_;               ///< The largest converted matrix
-  std::vector<double> room_;    ///< For orthonormalise()
-  double plain_ms_ = 0.0;       ///< Measured time of all buckets' all-reduces; 0: not measured
+  Storage first_factors_;     ///< Random ones, which also replace columns that have become zero
+  Storage errors_;            ///< Those of `parts_`, which in sum() are gradients and errors; empty: not ours
+  Storage plain_;             ///< The largest converted matrix
+  std::vector<double> room_;  ///< For orthonormalise()
+  double plain_ms_ = 0.0;     ///< Measured time of all buckets' all-reduces; 0: not measured
   double compressed_ms_ = 0.0;  ///< Measured time of sum()
 };
 
