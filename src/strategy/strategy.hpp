@@ -76,8 +76,8 @@ struct Traffic {
 
 /// The content of a checkpoint apart from counters.
 struct StrategyState {
-  /// State in the checkpoint itself, equal on all workers: the model, its optimizer's slots, and the
-  /// strategy's arrays. Valid until the next step.
+  /// State in the checkpoint itself: the model and the strategy's arrays, equal on all workers, and the
+  /// optimizer's slots, where `own` has them those of worker 0. Valid until the next step.
   std::vector<StateArray> shared;
   std::vector<StateArray> own;            ///< This worker's arrays instead of `shared`; empty: equal
   std::map<std::string, double> numbers;  ///< Numbers of the strategy, equal on all workers

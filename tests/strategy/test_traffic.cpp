@@ -101,7 +101,7 @@ TEST(Traffic, OfAveragesIsThatOfTheModelOncePerPeriod) {
   EXPECT_EQ(bytes(training, Sent::parameters), steps / 6 * flat_bytes(ranks, model));
   EXPECT_EQ(bytes(training, Sent::evaluation), flat_bytes(ranks, model));
   training.parts.sync.strategy->state();
-  EXPECT_EQ(bytes(training, Sent::slots), flat_bytes(ranks, model));  // of momentum
+  EXPECT_EQ(bytes(training, Sent::slots), 0);
 }
 
 TEST(Traffic, OfFragmentsIsThatOfTheModelOncePerPeriod) {

@@ -48,11 +48,10 @@ class Geo : public Strategy {
   ServedWorker parts_;
   Optimizer& optimizer_;
   MetricSync metrics_;
-  Storage old_;                      ///< The servers' values at this worker's last pull
-  Storage pushed_;                   ///< Buffer for differences
-  Storage servers_;                  ///< Buffer for the servers' values: the model to evaluate
-  std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
-  std::int64_t since_push_ = 0;      ///< Steps since the last push
+  Storage old_;                  ///< The servers' values at this worker's last pull
+  Storage pushed_;               ///< Buffer for differences
+  Storage servers_;              ///< Buffer for the servers' values: the model to evaluate
+  std::int64_t since_push_ = 0;  ///< Steps since the last push
   std::int64_t steps_ = 0;
 };
 
@@ -158,7 +157,7 @@ Model Geo::consensus() {
 }
 
 StrategyState Geo::state() {
-  parts_.watchdog.beat("averaging the optimizers' state", steps_);
+  parts_.watchdog.beat("meeting before a checkpoint", steps_);
   // No worker may push again before worker 0 has let the servers save their rows.
   if (parts_.embeddings != nullptr) parts_.workers.barrier(steps_);
   StrategyState state{.shared = live(),
@@ -168,17 +167,6 @@ StrategyState Geo::state() {
   const Model model = consensus();
   state.shared[0].values = model.parameters;
   state.shared[1].values = model.statistics;
-  const std::vector<OptimizerSlot> slots = optimizer_.slots();
-  slot_means_.resize(slots.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    Storage& mean = slot_means_[i];
-    if (mean.size() == 0) mean = parts_.device.memory().allocate(slots[i].values.size());
-    parts_.device.flat().copy(slots[i].values, mean.span());
-    parts_.workers.all_reduce(parts_.push_staging.map(mean.span()), mpi::Op::sum, steps_);
-    parts_.push_staging.unmap(mean.span());
-    parts_.device.flat().scale(mean.span(), 1.0F / static_cast<float>(parts_.workers.size()));
-    state.shared[2 + i].values = mean.span();
-  }
   return state;
 }
 

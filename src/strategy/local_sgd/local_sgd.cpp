@@ -53,10 +53,7 @@ LocalSgd::LocalSgd(Parts parts)
       outer_(parts_.config, parts_.device, parts_.model.parameters.size(), rounds_),
       post_local_(parts_.config.before_begin == BeforeBegin::all_reduce),
       slots_(parts_.update.optimizer().slots()) {
-  if (parts_.workers.size() == 1) return;
   if (is_eager() && !outer_.velocity().empty()) slots_.push_back({"outer_momentum", outer_.velocity()});
-  for (const OptimizerSlot& slot : slots_)
-    slot_means_.push_back(parts_.device.memory().allocate(slot.values.size()));
 }
 
 bool LocalSgd::all_together_in(std::int64_t step) const {
@@ -258,11 +255,10 @@ void LocalSgd::reduce_values(const Model& model, const Fragment& fragment) {
 void LocalSgd::average_slots() {
   const DeviceSpan<float> room = parts_.room.consensus.parameters;
   FlatMath& flat = parts_.device.flat();
-  std::size_t next = 0;
   for (const OptimizerSlot& slot : slots_) {
     flat.copy(slot.values, room);
     all_reduce(exact(), room, Sent::slots);
-    flat.copy(room, slot_means_[next++].span());
+    flat.copy(room, slot.values);
   }
 }
 
@@ -287,8 +283,6 @@ void LocalSgd::average(const StepInfo& info) {
   slots_alike_ = slots_alike_ || parts_.config.momentum != LocalMomentum::local;
   if (parts_.config.momentum == LocalMomentum::average && parts_.workers.size() > 1) {
     average_slots();
-    std::size_t next = 0;
-    for (const OptimizerSlot& slot : slots_) flat.copy(slot_means_[next++].span(), slot.values);
   } else if (parts_.config.momentum == LocalMomentum::reset) {
     for (const OptimizerSlot& slot : slots_) flat.fill(slot.values, 0.0F);
     parts_.update.optimizer().set_steps(0);  // bias corrections restart with the moments
@@ -442,10 +436,6 @@ StrategyState LocalSgd::state() {
   for (const StateArray& errors : parts_.averaging.error_arrays(0, parts_.model.parameters.size()))
     state.own.push_back(errors);
   if (parts_.workers.size() == 1) return state;
-  if (!slots_alike_) {
-    average_slots();  // first, because it uses the consensus array
-    for (std::size_t i = 0; i < slot_means_.size(); ++i) state.shared[2 + i].values = slot_means_[i].span();
-  }
   const Model model = consensus();
   state.shared[0].values = model.parameters;
   state.shared[1].values = model.statistics;
@@ -469,9 +459,8 @@ StrategyDescription LocalSgd::description() const {
   for (const std::string& line : averaging.table) text.lines.push_back(cat("  measured   ", line));
   if (parts_.step_workers.size() > 1)
     for (std::string& line : parts_.sums.description()) text.lines.push_back(std::move(line));
-  std::size_t floats = all_of(parts_.room.consensus).size() + all_of(parts_.room.averages).size() +
-                       outer_.held() + averaging.errors.size();
-  for (const Storage& mean : slot_means_) floats += mean.size();
+  const std::size_t floats = all_of(parts_.room.consensus).size() + all_of(parts_.room.averages).size() +
+                             outer_.held() + averaging.errors.size();
   text.held_bytes = static_cast<std::int64_t>(floats * sizeof(float));
   return text;
 }

@@ -122,8 +122,7 @@ class LocalSgd : public Strategy {
   std::int64_t steps_ = 0;     ///< Done
   bool alike_ = true;          ///< All workers hold equal models
   bool parameters_alike_ = true;
-  bool slots_alike_ = true;          ///< All workers hold equal slots of the optimizer
-  std::vector<Storage> slot_means_;  ///< Means of the optimizer's slots, for checkpoints
+  bool slots_alike_ = true;  ///< All workers hold equal slots of the optimizer
 };
 
 }  // namespace flotilla
